@@ -7,5 +7,9 @@ fn main() -> ExitCode {
     if let Some(code) = roo_sandbox::exec::sandbox::enter() {
         return code;
     }
+    // Likewise the process that reads a document.
+    if let Some(code) = roo_documents::enter() {
+        return code;
+    }
     roo_lsp::cli::main()
 }

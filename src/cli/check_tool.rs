@@ -12,9 +12,10 @@ use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
+use roo_documents::Extractor;
 use roo_engine::policy::{PolicyDecision, decode_command};
 use roo_engine::server_tools::NoTask;
-use roo_engine::tool_run::{BackgroundCommands, CommandLimits, ToolContext, UserShell};
+use roo_engine::tool_run::{BackgroundCommands, CommandLimits, NoChanges, ToolContext, UserShell};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};
@@ -87,6 +88,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         to_background: CancellationToken::new(),
         commands: Arc::new(UserShell),
         shadow: None,
+        changes: Arc::new(NoChanges),
+        extractor: Extractor::own(),
         caller: Arc::new(NoTask),
     };
     let outcome = permit.run(&context).await;

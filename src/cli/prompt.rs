@@ -160,7 +160,9 @@ async fn documents(workspace: &Workspace, slug: &str) -> Result<Vec<(String, Str
             ReadAccess::Outside => return Err(WriteFailure::Outside { name }),
         }
         match workspace.read(&place).await {
-            Ok(Contents::Text(text)) if text.lossy => return Err(WriteFailure::NotText { name }),
+            Ok(Contents::Text(text)) if text.lossy || !text.encoding.is_utf8() => {
+                return Err(WriteFailure::NotText { name });
+            }
             Ok(Contents::Text(text)) if text.text.len() as u64 > DOCUMENT_LIMIT => {
                 return Err(WriteFailure::TooLarge { name, size: text.text.len() as u64 });
             }

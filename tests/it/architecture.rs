@@ -39,6 +39,7 @@ const ENGINE_MODULES: &[&str] = &[
     "intent_store",
     "server_prompts",
     "server_tools",
+    "file_contents",
     "mentions",
     "project_info",
     "tool_run",
@@ -214,8 +215,10 @@ fn only_its_front_end_knows_the_crate_of_the_agent_client_protocol() {
 #[test]
 fn only_the_command_line_and_the_server_print() {
     for (file, code) in all_sources() {
+        // Its process writes the text of a document to a pipe.
+        let is_extractor = file == "crates/roo-documents/src/extractor.rs";
         let prints = code.contains("io::stdout()") || code.contains("println!");
-        assert!(file.starts_with("src/") || !prints, "{file} prints");
+        assert!(file.starts_with("src/") || is_extractor || !prints, "{file} prints");
     }
 }
 

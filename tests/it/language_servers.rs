@@ -33,12 +33,14 @@ fn start(home: &Home, programs: &Path) -> Client {
     client
 }
 
-fn completes(client: &mut Client, prompt: &str) {
-    client.start_task(prompt);
+/// Runs a task to its end. Returns its id.
+fn completes(client: &mut Client, prompt: &str) -> String {
+    let task = client.start_task(prompt);
     let end = client.wait_for("the end", |message| {
         ["completed", "failed"].iter().any(|state| message["params"]["event"]["state"] == *state)
     });
     assert_eq!(end["params"]["event"]["state"], "completed", "{end}");
+    task
 }
 
 /// Where `scripts/test` installs language servers.
@@ -112,6 +114,111 @@ turns:
 }
 
 #[test]
+#[ignore = "needs pyright and typescript-language-server; ./scripts/test runs it"]
+fn a_rename_over_files_is_one_edit_that_is_undone_in_one_step() {
+    let script = r#"
+turns:
+  - calls: [{ tool: rename_symbol, params: { path: shapes.py, line: 1, symbol: area, new_name: surface } }]
+  - when: { contains: ["<path>main.py</path><operation>modified</operation>", "<path>shapes.py</path><operation>modified</operation>"] }
+    calls: [{ tool: workspace_symbols, params: { path: main.py, query: surface } }]
+  - when: { contains: "shapes.py:1 function surface" }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    let files = [
+        ("pyproject.toml", ""),
+        ("shapes.py", "def area(side: int) -> int:\n    return side * side\n"),
+        ("main.py", "from shapes import area\n\nprint(area(2))  # the area\n"),
+        ("other.py", "def area() -> str:\n    return 'area'\n"),
+    ];
+    write(&home, &files);
+    let mut client = start(&home, &installed());
+    let task = completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert_eq!(read("shapes.py"), "def surface(side: int) -> int:\n    return side * side\n");
+    assert_eq!(read("main.py"), "from shapes import surface\n\nprint(surface(2))  # the area\n");
+    assert_eq!(read("other.py"), files[3].1, "a namesake");
+    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
+    let checkpoints = listed["checkpoints"].as_array().unwrap();
+    assert_eq!(checkpoints.len(), 1, "{listed}");
+    let (seq, scope) = (&checkpoints[0]["seq"], "request");
+    let params = json!({ "taskId": task, "seq": seq, "what": "files", "scope": scope, "preview": true });
+    let preview = client.request("roo/checkpoint/restore", params);
+    let digest = &preview["digest"];
+    let params = json!({ "taskId": task, "seq": seq, "what": "files", "scope": scope, "digest": digest });
+    client.request("roo/checkpoint/restore", params);
+    for (name, text) in files {
+        assert_eq!(read(name), text, "{name}");
+    }
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+#[ignore = "needs pyright and typescript-language-server; ./scripts/test runs it"]
+fn a_problem_that_an_edit_brings_is_told_with_it_and_gone_with_the_next() {
+    let script = r##"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: main.py, content: "from shapes import area\n\nprint(are(2))\n" } }]
+  - when: { contains: ["<problems by=\"pyright-langserver\">\n1 new\nmain.py:3:7 error:", "\"are\" is not defined"] }
+    calls: [{ tool: diagnostics, params: { path: main.py } }]
+  - when: { contains: "main.py:3:7 error:" }
+    calls: [{ tool: search_and_replace, params: { path: main.py, search: "are(", replace: "area(" } }]
+  - when: { contains: "<problems by=\"pyright-langserver\">\nno new one, 1 gone\n</problems>" }
+    calls: [{ tool: search_and_replace, params: { path: shapes.py, search: "def area(", replace: "# Of a square.\ndef area(" } }]
+  - when: { contains: "<problems by=\"pyright-langserver\">\nno new one\n</problems>" }
+"##;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(
+        &home,
+        &[("pyproject.toml", ""), ("shapes.py", "def area(side: int) -> int:\n    return side * side\n")],
+    );
+    let mut client = start(&home, &installed());
+    completes(&mut client, "Write the program.");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+#[ignore = "needs pyright and typescript-language-server; ./scripts/test runs it"]
+fn typescript_language_server_renames_reports_and_fixes() {
+    let script = r#"
+turns:
+  - calls: [{ tool: rename_symbol, params: { path: shapes.ts, line: 1, symbol: area, new_name: surface } }]
+  - when: { contains: ["<path>main.ts</path><operation>modified</operation>", "<path>shapes.ts</path><operation>modified</operation>"] }
+    calls: [{ tool: write_to_file, params: { path: more.ts, content: "console.log(surface(4));\n" } }]
+  - when: { contains: ["more.ts:1:13 error: Cannot find name 'surface'", "1 new"] }
+    calls: [{ tool: code_actions, params: { path: more.ts, line: 1 } }]
+  - when: { contains: "- Add import from \"./shapes\" (quickfix)" }
+    calls: [{ tool: apply_code_action, params: { path: more.ts, line: 1, title: "Add import from \"./shapes\"" } }]
+  - when: { contains: ["<path>more.ts</path><operation>modified</operation>", "1 gone"] }
+    calls: [{ tool: apply_code_action, params: { path: more.ts, line: 1, title: "Make it fast" } }]
+  - when: { contains: "it offers no action of that title for this line" }
+    calls: [{ tool: workspace_symbols, params: { path: main.ts, query: surface } }]
+  - when: { contains: "shapes.ts:1 function surface" }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(
+        &home,
+        &[
+            (
+                "tsconfig.json",
+                "{ \"compilerOptions\": { \"lib\": [\"es2020\", \"dom\"], \"module\": \"es2020\" } }",
+            ),
+            ("shapes.ts", "export function area(side: number): number {\n  return side * side;\n}\n"),
+            ("main.ts", "import { area } from \"./shapes\";\nconsole.log(area(2));\n"),
+        ],
+    );
+    let mut client = start(&home, &installed());
+    completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert_eq!(read("main.ts"), "import { surface } from \"./shapes\";\nconsole.log(surface(2));\n");
+    let more = read("more.ts");
+    assert!(more.starts_with("import { surface } from \"./shapes\";\n"), "{more}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn a_server_that_ends_at_once_is_an_error_for_the_model_and_nothing_else() {
     let script = r#"
 turns:
@@ -154,7 +261,16 @@ fn the_tools_are_offered_where_there_is_a_server_and_nowhere_else() {
                 ToolSources { has_language_server, has_code_index: true, ..ToolSources::built_in(&choice) };
             let mode = modes.find("code").unwrap();
             let told = Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace);
-            for tool in ["find_references", "go_to_definition", "hover"] {
+            for tool in [
+                "find_references",
+                "go_to_definition",
+                "hover",
+                "workspace_symbols",
+                "diagnostics",
+                "code_actions",
+                "apply_code_action",
+                "rename_symbol",
+            ] {
                 let is_offered = told.tools.iter().any(|offered| offered.name() == tool);
                 assert_eq!(is_offered, has_language_server, "{tool} {protocol:?}");
                 let is_described = told.system.contains(&format!("### {tool}\n"));

@@ -18,6 +18,7 @@ mod crash;
 mod delegation;
 mod dependencies;
 mod documentation;
+mod documents;
 mod earlier_versions;
 mod egress;
 mod engine;

@@ -5,6 +5,7 @@
 pub mod approvals;
 pub mod customization;
 pub mod engine;
+mod file_contents;
 pub mod hooks;
 pub mod intent_store;
 pub mod mentions;

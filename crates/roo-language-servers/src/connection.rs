@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::framing;
+use crate::problem::Reports;
 
 /// Number of messages to the server that wait until it reads.
 const QUEUE: usize = 64;
@@ -27,6 +28,8 @@ pub(crate) enum RequestError {
     Gone,
     /// The server answered with this error.
     Refused(String),
+    /// The server's answer can't be used, for this reason.
+    Unusable(String),
 }
 
 type Answers = HashMap<i64, oneshot::Sender<Result<Value, RequestError>>>;
@@ -34,6 +37,7 @@ type Answers = HashMap<i64, oneshot::Sender<Result<Value, RequestError>>>;
 /// State that the reader of a connection changes.
 #[derive(Default)]
 struct Shared {
+    reports: Reports,
     pending: Mutex<Answers>,
     stderr: Mutex<Vec<u8>>,
 }
@@ -75,6 +79,16 @@ impl Connection {
     /// Returns whether the server has closed the connection, or sent what is no message.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.is_cancelled()
+    }
+
+    /// Waits until the server has closed the connection.
+    pub(crate) async fn ended(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// Returns the problems that the server has reported unasked.
+    pub(crate) fn reports(&self) -> &Reports {
+        &self.shared.reports
     }
 
     /// Returns the last line that the server printed on standard error.
@@ -212,6 +226,9 @@ impl Reader {
                 }
             }
             (Some("$/progress"), None) => self.note_work(&message["params"]),
+            (Some("textDocument/publishDiagnostics"), None) => {
+                self.shared.reports.take(message["params"].take());
+            }
             (Some(_), None) => {}
             (None, Some(id)) => {
                 let waiting = id.as_i64().and_then(|id| {

@@ -9,15 +9,25 @@
 
 #![warn(unreachable_pub)]
 
+mod code_action;
 mod connection;
 mod framing;
 mod launcher;
+mod location;
 mod preset;
+mod problem;
 mod restarts;
 mod servers;
 mod session;
+mod symbol;
+mod workspace_edit;
 
+pub use code_action::CodeAction;
 pub use launcher::{LaunchedServer, Launcher, ServerProcess};
+pub use location::Location;
 pub use preset::{InstalledServer, installed};
+pub use problem::Problem;
 pub use servers::{LanguageServerError, LanguageServers};
-pub use session::{Answer, Document, Location, Place, Question};
+pub use session::{Answer, Document, Place, Question};
+pub use symbol::Symbol;
+pub use workspace_edit::{RangeEdit, UnfitEdit, WorkspaceEdit, apply_range_edits};

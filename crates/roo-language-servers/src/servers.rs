@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::connection::RequestError;
 use crate::launcher::Launcher;
 use crate::preset::InstalledServer;
+use crate::problem::Problem;
 use crate::restarts::{Restarts, Start};
 use crate::session::{Answer, Document, Place, Question, Session};
 
@@ -22,6 +23,9 @@ const ANSWER: Duration = Duration::from_secs(45);
 
 /// Time without a question after which a server is stopped.
 const IDLE: Duration = Duration::from_secs(600);
+
+/// Time limit for the problems of a document where the last ones came too late.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The longest text of a server in an error, in characters.
 const REASON: usize = 200;
@@ -71,6 +75,14 @@ pub enum LanguageServerError {
         /// Its reason.
         reason: String,
     },
+    /// The server's answer is of no use.
+    #[error("The language server {server} gives no answer that can be used: {reason}.")]
+    Unusable {
+        /// The server.
+        server: &'static str,
+        /// Reason, without a full stop.
+        reason: String,
+    },
     /// The call was cancelled, or the program is ending.
     #[error("The question was cancelled.")]
     Cancelled,
@@ -94,6 +106,8 @@ struct Slot {
     running: Mutex<Running>,
     /// True once it failed so often that it is not started again.
     is_given_up: AtomicBool,
+    /// True if it did not tell the problems of a document in time the last time.
+    is_late: AtomicBool,
     /// Tells of each question.
     asked: Arc<Notify>,
 }
@@ -123,6 +137,7 @@ impl LanguageServers {
                 launcher: Arc::clone(&launcher),
                 running: Mutex::default(),
                 is_given_up: AtomicBool::new(false),
+                is_late: AtomicBool::new(false),
                 asked: Arc::default(),
             })
         };
@@ -139,6 +154,11 @@ impl LanguageServers {
         let may_serve =
             |slot: &Arc<Slot>| !slot.is_given_up.load(Ordering::Relaxed) && slot.launcher.may_launch();
         self.servers.iter().any(may_serve)
+    }
+
+    /// Reports whether there is a server for the language of a file. It may be one that can't be started.
+    pub fn serve(&self, path: &Path) -> bool {
+        self.slot(path).is_some()
     }
 
     /// Asks the server for the language of a file about a place in it, with the other documents of its language as they are
@@ -159,6 +179,38 @@ impl LanguageServers {
             () = cancel.cancelled() => Err(LanguageServerError::Cancelled),
             () = self.closing.cancelled() => Err(LanguageServerError::Cancelled),
             answer = slot.ask_in_time(question, place, others) => answer,
+        }
+    }
+
+    /// Returns the name of the server for a file's language, and the problems that it finds in the document; none where it doesn't
+    /// tell in time. A server that is starting or slow goes on, so that it can tell next time.
+    pub async fn problems_within(
+        &self,
+        document: Document,
+        others: Vec<Document>,
+        limit: Duration,
+    ) -> Option<(&'static str, Vec<Problem>)> {
+        let slot = Arc::clone(self.slot(&document.path)?);
+        let is_late = slot.is_late.load(Ordering::Relaxed);
+        // Nobody waits behind a question that is late already.
+        if is_late && slot.running.try_lock().is_err() {
+            return None;
+        }
+        let limit = if is_late { limit.min(LATE) } else { limit };
+        let (asked, closing) = (Arc::clone(&slot), self.closing.clone());
+        let place = Place { document, offset: 0 };
+        let question = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => None,
+                answer = asked.ask_in_time(Question::Problems, &place, &others) => answer.ok(),
+            }
+        });
+        let answer = timeout(limit, question).await;
+        slot.is_late.store(answer.is_err(), Ordering::Relaxed);
+        match answer {
+            Ok(Ok(Some(Answer::Problems(found)))) => Some((slot.installed.name, found)),
+            _ => None,
         }
     }
 
@@ -228,6 +280,10 @@ impl Slot {
                 running.restarts.answered();
                 Err(LanguageServerError::Refused { server, reason: one_line(&reason, REASON) })
             }
+            Err(RequestError::Unusable(reason)) => {
+                running.restarts.answered();
+                Err(LanguageServerError::Unusable { server, reason })
+            }
             Err(RequestError::Gone) => {
                 let reason = session.connection().last_words().map(|words| one_line(&words, REASON));
                 self.fail(&mut running);
@@ -262,7 +318,8 @@ impl Slot {
             Err((error, words)) => {
                 self.fail(running);
                 let reason = match (error, words) {
-                    (RequestError::Refused(reason), _) | (RequestError::Gone, Some(reason)) => reason,
+                    (RequestError::Refused(reason) | RequestError::Unusable(reason), _)
+                    | (RequestError::Gone, Some(reason)) => reason,
                     (RequestError::Gone, None) => "it ended at once".to_owned(),
                 };
                 Err(LanguageServerError::NotStarted { server, reason: one_line(&reason, REASON) })

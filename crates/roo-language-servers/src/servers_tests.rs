@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, duplex};
 use super::*;
 use crate::framing;
 use crate::launcher::{LaunchedServer, ServerProcess};
-use crate::session::Location;
+use crate::location::Location;
 
 /// What the fake does with a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

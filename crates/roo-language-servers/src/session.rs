@@ -6,13 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roo_text::position::{Encoding, Position, Positions};
-use roo_workspace::{file_uri, path_of};
+use roo_text::render::one_line;
+use roo_workspace::file_uri;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::code_action::{CodeAction, OfferedAction, offered};
 use crate::connection::{Connection, RequestError};
 use crate::launcher::{LaunchedServer, ServerProcess};
+use crate::location::{Location, locations};
 use crate::preset::InstalledServer;
+use crate::problem::{Problem, problems};
+use crate::symbol::{Symbol, symbols};
+use crate::workspace_edit::WorkspaceEdit;
 
 /// Time limit for a server's work on the project, before it is asked all the same.
 const WORK: Duration = Duration::from_secs(10);
@@ -20,8 +26,11 @@ const WORK: Duration = Duration::from_secs(10);
 /// Time limit for the server's answer to `shutdown`.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// The most locations that are kept of an answer.
-const LOCATIONS: usize = 5000;
+/// Time limit for a server to report problems of a text that it was just shown.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// Time that a server may take between the parts of one report: some check the syntax first.
+const SETTLE: Duration = Duration::from_millis(300);
 
 /// The most bytes that are kept of a text.
 const TEXT: usize = 16 << 10;
@@ -44,8 +53,8 @@ pub struct Place {
     pub offset: usize,
 }
 
-/// Questions about what is at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Questions about what is at a place, about its document, or about the project around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Where it is used and declared.
     References,
@@ -53,15 +62,16 @@ pub enum Question {
     Definition,
     /// What is known of it.
     Hover,
-}
-
-/// A line that a server names. Whether there is such a line is not checked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Location {
-    /// Absolute path.
-    pub path: PathBuf,
-    /// Line, from 0.
-    pub line: u32,
+    /// What changes where it gets this name.
+    Rename(String),
+    /// What the server offers to do about its line.
+    Actions,
+    /// What changes by the action of this title.
+    Action(String),
+    /// What is wrong in its document.
+    Problems,
+    /// Symbols of the project whose names are like this.
+    Symbols(String),
 }
 
 /// Answer of a server.
@@ -71,6 +81,22 @@ pub enum Answer {
     Locations(Vec<Location>),
     /// Text; empty where nothing is known.
     Text(String),
+    /// Proposed changes; none where nothing changes.
+    Edit(WorkspaceEdit),
+    /// Offered actions, in the server's order.
+    Actions(Vec<CodeAction>),
+    /// Problems of the document, in the order of its text.
+    Problems(Vec<Problem>),
+    /// Symbols, in the server's order.
+    Symbols(Vec<Symbol>),
+}
+
+/// A document as a server was shown it.
+struct ShownDocument {
+    version: i32,
+    text: Arc<str>,
+    /// Number of reports before it was shown.
+    reports: u64,
 }
 
 /// A server that is initialized.
@@ -78,8 +104,10 @@ pub(crate) struct Session {
     connection: Connection,
     process: Box<dyn ServerProcess>,
     encoding: Encoding,
-    /// The open documents: version and text, by URI.
-    open: HashMap<String, (i32, Arc<str>)>,
+    /// True if the server is asked for problems, and doesn't report them unasked.
+    pulls: bool,
+    /// The open documents, by URI.
+    open: HashMap<String, ShownDocument>,
 }
 
 impl Session {
@@ -91,7 +119,7 @@ impl Session {
         let LaunchedServer { stdin, stdout, stderr, process } = launched;
         let connection = Connection::new(stdin, stdout, stderr);
         match initialize(&connection, folders).await {
-            Ok(encoding) => Ok(Self { connection, process, encoding, open: HashMap::new() }),
+            Ok((encoding, pulls)) => Ok(Self { connection, process, encoding, pulls, open: HashMap::new() }),
             Err(error) => Err((error, connection.last_words())),
         }
     }
@@ -112,24 +140,157 @@ impl Session {
         // A server that works for longer is asked all the same: it may have the answer.
         let _ = timeout(WORK, self.connection.idle()).await;
         let text = &place.document.text;
+        let uri = file_uri(&place.document.path);
         let Position { line, character } = Positions::new(text, self.encoding).position(place.offset);
-        let mut params = json!({
-            "textDocument": { "uri": file_uri(&place.document.path) },
-            "position": { "line": line, "character": character },
-        });
-        let method = match question {
-            Question::References => {
-                params["context"] = json!({ "includeDeclaration": true });
-                "textDocument/references"
-            }
-            Question::Definition => "textDocument/definition",
-            Question::Hover => "textDocument/hover",
+        let document = json!({ "uri": uri });
+        let at_place =
+            json!({ "textDocument": document, "position": { "line": line, "character": character } });
+        let with = |mut params: Value, key: &str, value: Value| {
+            params[key] = value;
+            params
         };
-        let answer = self.connection.request(method, params).await?;
+        let unusable = RequestError::Unusable;
+        let edit =
+            |answer: &Value| WorkspaceEdit::read(answer, self.encoding).map(Answer::Edit).map_err(unusable);
         Ok(match question {
-            Question::References | Question::Definition => Answer::Locations(locations(&answer)),
-            Question::Hover => Answer::Text(hover_text(&answer)),
+            Question::References => {
+                let params = with(at_place, "context", json!({ "includeDeclaration": true }));
+                let answer = self.connection.request("textDocument/references", params).await?;
+                Answer::Locations(locations(&answer))
+            }
+            Question::Definition => {
+                let answer = self.connection.request("textDocument/definition", at_place).await?;
+                Answer::Locations(locations(&answer))
+            }
+            Question::Hover => {
+                let answer = self.connection.request("textDocument/hover", at_place).await?;
+                Answer::Text(hover_text(&answer))
+            }
+            Question::Rename(name) => {
+                let uses = self.uses(&uri, &at_place).await?;
+                let params = with(at_place, "newName", name.into());
+                let answer = self.connection.request("textDocument/rename", params).await?;
+                let edit = WorkspaceEdit::read(&answer, self.encoding).map_err(unusable)?;
+                if let Some(left) = left_out(&uses, &edit) {
+                    let reason = format!(
+                        "it leaves out {}, where the symbol is used, so nothing was changed; make the call again, or change \
+                         the uses by other tools",
+                        one_line(&left.path.to_string_lossy(), TEXT)
+                    );
+                    return Err(RequestError::Unusable(reason));
+                }
+                Answer::Edit(edit)
+            }
+            Question::Actions => {
+                let offered = self.actions(&uri, line).await?;
+                Answer::Actions(offered.into_iter().map(|offered| offered.action).collect())
+            }
+            Question::Action(title) => {
+                let offered = self.actions(&uri, line).await?;
+                let titles: Vec<String> =
+                    offered.iter().map(|offered| format!("`{}`", offered.action.title)).collect();
+                let Some(chosen) = offered.into_iter().find(|offered| offered.action.title == title) else {
+                    let there_are = if titles.is_empty() { "none".to_owned() } else { titles.join(", ") };
+                    let reason =
+                        format!("it offers no action of that title for this line; it offers {there_are}");
+                    return Err(RequestError::Unusable(reason));
+                };
+                match chosen.sent["edit"].is_null() {
+                    false => edit(&chosen.sent["edit"])?,
+                    true => {
+                        let resolved = self.connection.request("codeAction/resolve", chosen.sent).await?;
+                        if resolved["edit"].is_null() {
+                            let reason = "this action changes no text by itself".to_owned();
+                            return Err(RequestError::Unusable(reason));
+                        }
+                        edit(&resolved["edit"])?
+                    }
+                }
+            }
+            Question::Problems => {
+                let reported = self.reported(&uri).await?;
+                Answer::Problems(problems(&reported, text, self.encoding))
+            }
+            Question::Symbols(query) => {
+                let answer = self.connection.request("workspace/symbol", json!({ "query": query })).await?;
+                Answer::Symbols(symbols(&answer))
+            }
         })
+    }
+
+    /// Returns where what is at a place is used, once the server has read the project: before, some answer with what they know
+    /// so far.
+    async fn uses(&self, uri: &str, at_place: &Value) -> Result<Vec<Location>, RequestError> {
+        // Problems of a document are reported when what it belongs to has been read.
+        let _ = self.reported(uri).await;
+        let mut params = at_place.clone();
+        params["context"] = json!({ "includeDeclaration": true });
+        Ok(locations(&self.connection.request("textDocument/references", params).await?))
+    }
+
+    /// Returns what the server offers to do about a line of an open document.
+    async fn actions(&self, uri: &str, line: u32) -> Result<Vec<OfferedAction>, RequestError> {
+        // Fixes are found by the problems that they are for.
+        let mut reported = self.reported(uri).await.unwrap_or_default();
+        let is_of_line = |problem: &Value| {
+            let at = |end: &str| problem["range"][end]["line"].as_u64();
+            at("start") <= Some(line.into()) && at("end") >= Some(line.into())
+        };
+        reported.retain(is_of_line);
+        let range = match reported.first() {
+            Some(problem) => problem["range"].clone(),
+            None => {
+                let text = self.open.get(uri).map(|document| Arc::clone(&document.text)).unwrap_or_default();
+                let positions = Positions::new(&text, self.encoding);
+                let end = positions.position(positions.offset(Position { line, character: u32::MAX }));
+                let at = |character: u32| json!({ "line": line, "character": character });
+                json!({ "start": at(0), "end": at(end.character) })
+            }
+        };
+        let params = json!({
+            "textDocument": { "uri": uri },
+            "range": range,
+            "context": { "diagnostics": reported, "triggerKind": 1 },
+        });
+        Ok(offered(&self.connection.request("textDocument/codeAction", params).await?))
+    }
+
+    /// Returns the problems of an open document as the server sends them: asked for, or reported unasked about the text that
+    /// it was shown last.
+    async fn reported(&self, uri: &str) -> Result<Vec<Value>, RequestError> {
+        if self.pulls {
+            let params = json!({ "textDocument": { "uri": uri } });
+            let mut answer = self.connection.request("textDocument/diagnostic", params).await?;
+            return Ok(match answer["items"].take() {
+                Value::Array(items) => items,
+                _ => vec![],
+            });
+        }
+        let Some(document) = self.open.get(uri) else { return Ok(vec![]) };
+        let reports = self.connection.reports();
+        let mut news = reports.subscribe();
+        let deadline = Instant::now() + REPORT;
+        loop {
+            let of_text = reports.of(uri).filter(|report| {
+                report.number > document.reports
+                    && report.version.is_none_or(|version| version == i64::from(document.version))
+            });
+            let settled = of_text.as_ref().map_or(deadline, |report| report.time + SETTLE);
+            if let Some(report) = of_text.filter(|_| Instant::now() >= settled.min(deadline)) {
+                return Ok(report.problems);
+            }
+            if Instant::now() >= deadline {
+                let reason = "it has not reported anything about this text yet".to_owned();
+                return Err(RequestError::Unusable(reason));
+            }
+            tokio::select! {
+                () = sleep_until(settled.min(deadline)) => {}
+                news = timeout_at(deadline, news.changed()) => if let Ok(Err(_)) = news {
+                    return Err(RequestError::Gone);
+                },
+                () = self.connection.ended() => return Err(RequestError::Gone),
+            }
+        }
     }
 
     /// Makes these documents the open ones.
@@ -150,13 +311,16 @@ impl Session {
         for uri in closed {
             let params = json!({ "textDocument": { "uri": uri } });
             self.connection.notify("textDocument/didClose", params).await?;
+            // From now on it counts what is on disk, which may have changed since the server last looked.
+            let changed = json!({ "changes": [{ "uri": uri, "type": 2 }] });
+            self.connection.notify("workspace/didChangeWatchedFiles", changed).await?;
             self.open.remove(&uri);
         }
         for (uri, (language, text)) in wanted {
             let (method, version, params) = match self.open.get(&uri) {
-                Some((_, open)) if open == text => continue,
-                Some((version, _)) => {
-                    let version = version + 1;
+                Some(open) if open.text == *text => continue,
+                Some(open) => {
+                    let version = open.version + 1;
                     let document = json!({ "uri": uri, "version": version });
                     let params = json!({ "textDocument": document, "contentChanges": [{ "text": &**text }] });
                     ("textDocument/didChange", version, params)
@@ -167,8 +331,9 @@ impl Session {
                     ("textDocument/didOpen", 1, json!({ "textDocument": document }))
                 }
             };
+            let reports = self.connection.reports().count();
             self.connection.notify(method, params).await?;
-            self.open.insert(uri, (version, Arc::clone(text)));
+            self.open.insert(uri, ShownDocument { version, text: Arc::clone(text), reports });
         }
         Ok(())
     }
@@ -185,7 +350,14 @@ impl Session {
     }
 }
 
-async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<Encoding, RequestError> {
+/// Returns a use that a rename leaves as it is, which would break the code; none where the server renames nothing at all.
+fn left_out<'a>(uses: &'a [Location], edit: &WorkspaceEdit) -> Option<&'a Location> {
+    let is_left_out = |used: &&Location| !edit.files.contains_key(&used.path);
+    uses.iter().find(is_left_out).filter(|_| !edit.files.is_empty())
+}
+
+/// Returns the unit of positions, and whether problems are to be asked for.
+async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<(Encoding, bool), RequestError> {
     let name =
         |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let named: Vec<Value> =
@@ -203,8 +375,26 @@ async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<Enco
                 "references": {},
                 "definition": { "linkSupport": true },
                 "hover": { "contentFormat": ["plaintext", "markdown"] },
+                "rename": {},
+                "codeAction": {
+                    "codeActionLiteralSupport": { "codeActionKind": { "valueSet": [
+                        "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.rewrite", "source",
+                        "source.organizeImports", "source.fixAll",
+                    ] } },
+                    "dataSupport": true,
+                    "disabledSupport": true,
+                    "isPreferredSupport": true,
+                    "resolveSupport": { "properties": ["edit"] },
+                },
+                "publishDiagnostics": { "versionSupport": true },
+                "diagnostic": {},
             },
-            "workspace": { "workspaceFolders": true, "configuration": true },
+            "workspace": {
+                "workspaceFolders": true,
+                "configuration": true,
+                "symbol": {},
+                "workspaceEdit": { "documentChanges": true, "resourceOperations": [] },
+            },
             "window": { "workDoneProgress": true },
         },
     });
@@ -216,27 +406,7 @@ async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<Enco
         Some(_) => return Err(RequestError::Refused("it counts positions in an unknown unit".to_owned())),
     };
     connection.notify("initialized", json!({})).await?;
-    Ok(encoding)
-}
-
-/// The locations of an answer: one, several, or links. What is none of them is left out.
-fn locations(answer: &Value) -> Vec<Location> {
-    let all = match answer {
-        Value::Array(all) => all.as_slice(),
-        one => std::slice::from_ref(one),
-    };
-    let location = |value: &Value| {
-        let (uri, range) = match value.get("targetUri") {
-            Some(uri) => (uri, value.get("targetSelectionRange")?),
-            None => (value.get("uri")?, value.get("range")?),
-        };
-        let line = u32::try_from(range["start"]["line"].as_u64()?).ok()?;
-        Some(Location { path: path_of(uri.as_str()?)?, line })
-    };
-    let mut found: Vec<Location> = all.iter().filter_map(location).take(LOCATIONS).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    Ok((encoding, answer["capabilities"]["diagnosticProvider"].is_object()))
 }
 
 /// The text of a hover, in any of its forms.
@@ -262,23 +432,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_come_in_three_forms_and_what_is_none_is_left_out() {
-        let at = |path: &str, line| Location { path: path.into(), line };
-        let range = |line: u64| json!({ "start": { "line": line, "character": 0 }, "end": {} });
-        let one = json!({ "uri": "file:///w/a.rs", "range": range(3) });
-        assert_eq!(locations(&one), [at("/w/a.rs", 3)]);
-        let link = json!({ "targetUri": "file:///w/b%20c.rs", "targetSelectionRange": range(1) });
-        let bad = [
-            json!(null),
-            json!({ "uri": "untitled:x", "range": range(0) }),
-            json!({ "uri": "file:///w/a.rs", "range": {} }),
-            json!({ "uri": "file:///w/a.rs", "range": range(u64::MAX) }),
-            json!({ "uri": "file:///w/a.rs", "range": { "start": { "line": -1 } } }),
-        ];
-        let mut several = vec![link, one.clone(), one];
-        several.extend(bad);
-        assert_eq!(locations(&several.into()), [at("/w/a.rs", 3), at("/w/b c.rs", 1)]);
-        assert!(locations(&Value::Null).is_empty());
+    fn a_rename_that_leaves_a_use_out_is_found() {
+        let at = |path: &str| Location { path: path.into(), line: 0 };
+        let edit = |paths: &[&str]| WorkspaceEdit {
+            files: paths.iter().map(|path| (PathBuf::from(path), vec![])).collect(),
+            encoding: Encoding::Utf8,
+        };
+        let uses = [at("/w/a.ts"), at("/w/b.ts")];
+        assert_eq!(left_out(&uses, &edit(&["/w/a.ts"])), Some(&uses[1]));
+        assert_eq!(left_out(&uses, &edit(&["/w/a.ts", "/w/b.ts", "/w/c.ts"])), None);
+        assert_eq!(left_out(&uses, &edit(&[])), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, ioctl_tiocsctty, kill_process_group, setsid, waitid,
 };
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -213,6 +213,27 @@ pub async fn run_for_output(command: Command, limit: u64) -> io::Result<ProcessO
     Ok(ProcessOutput { end, stdout: stdout?, stderr: stderr? })
 }
 
+/// Runs a program as [`run_for_output`] does, with `input` as its standard input, which the command has to pipe. A program that
+/// doesn't read all of it is no error.
+///
+/// # Errors
+/// When it can't be started, its output can't be read, or its end can't be observed.
+pub async fn run_with_input(command: Command, input: &[u8], limit: u64) -> io::Result<ProcessOutput> {
+    let mut session = ChildSession::spawn(command)?;
+    let (stdin, stdout, stderr) = session.take_pipes();
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // Where it doesn't read, its end says why.
+            let _ = stdin.write_all(input).await;
+        }
+    };
+    let (stdout, stderr, ()) =
+        tokio::join!(read_beginning(stdout, limit), read_all(stderr, ERROR_OUTPUT), write);
+    let end = session.exited().await?;
+    session.kill().await;
+    Ok(ProcessOutput { end, stdout: stdout?, stderr: stderr? })
+}
+
 /// Reads at most `limit` bytes, then closes the pipe.
 async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -242,6 +263,17 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         run_for_output(command, limit).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_program_gets_its_input_and_may_leave_it() {
+        let input = vec![b'x'; 1 << 20];
+        for (script, printed) in [("wc -c", "1048576"), ("echo done", "done")] {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let output = run_with_input(command, &input, 100).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), printed);
+        }
     }
 
     #[tokio::test]

@@ -9,5 +9,6 @@ mod child_session;
 pub mod open_files;
 
 pub use child_session::{
-    ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, REAP, run_for_output, time_is_over,
+    ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, REAP, run_for_output, run_with_input,
+    time_is_over,
 };

@@ -62,6 +62,70 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
     Ok(found)
 }
 
+/// The lines of the definitions of a name, such as `parse`, `Parser::parse` or `Parser.parse`, in the order of the text. A line that
+/// only mentions the name counts where no definition begins with it.
+///
+/// # Errors
+/// [`SyntaxError`] for a file that can't be parsed.
+pub fn definitions_of(path: &str, text: &str, name: &str) -> Result<Vec<LineRange>, SyntaxError> {
+    let all = definitions(path, text)?;
+    let lines: Vec<&str> = text.split('\n').collect();
+    let parts: Vec<&str> =
+        name.split([':', '.', '#']).map(str::trim).filter(|part| !part.is_empty()).collect();
+    let Some((last, around)) = parts.split_last() else { return Ok(vec![]) };
+    let is_within = |inner: &LineRange, name: &str| {
+        let encloses =
+            |outer: &&LineRange| outer != &inner && outer.start <= inner.start && inner.end <= outer.end;
+        all.iter().filter(encloses).any(|outer| has_word(&signature(&lines, *outer), name))
+    };
+    let named = |has_name: &dyn Fn(&str) -> bool| -> Vec<LineRange> {
+        let fits = |range: &&LineRange| {
+            has_name(&signature(&lines, **range)) && around.iter().all(|name| is_within(range, name))
+        };
+        all.iter().filter(fits).map(|range| with_decorators(&lines, *range)).collect()
+    };
+    let defined = named(&|signature| has_word(head(signature), last));
+    Ok(if defined.is_empty() { named(&|signature| has_word(signature, last)) } else { defined })
+}
+
+/// A definition with the decorators directly before it.
+fn with_decorators(lines: &[&str], range: LineRange) -> LineRange {
+    let before = lines.get(..range.start - 1).unwrap_or_default().iter().rev();
+    let decorators = before.take_while(|line| line.trim_start().starts_with('@')).count();
+    LineRange { start: range.start - decorators, end: range.end }
+}
+
+/// The first line of a definition that is neither an attribute nor a comment.
+fn signature(lines: &[&str], range: LineRange) -> String {
+    let own = lines.get(range.start - 1..range.end.min(lines.len())).unwrap_or_default();
+    let is_before = |line: &&&str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with(['@', '/']) || line.starts_with("#[") || line.starts_with('*')
+    };
+    own.iter()
+        .find(|line| !is_before(line))
+        .or(own.first())
+        .map(|line| (*line).to_owned())
+        .unwrap_or_default()
+}
+
+/// The part of a signature that has the name that it defines: what is before parameters, a body, a value or a type.
+fn head(signature: &str) -> &str {
+    // Go names the receiver of a method first.
+    let behind_receiver = signature.trim_start().strip_prefix("func (").and_then(|rest| rest.split_once(')'));
+    let rest = behind_receiver.map_or(signature, |(_, rest)| rest);
+    let end = rest.find(['(', '{', '=', ';', '<']).filter(|end| *end > 0).unwrap_or(rest.len());
+    // A key may be quoted, and a type stands behind what it is of.
+    let head = rest.get(..end).unwrap_or_default();
+    head.split_once(": ").map_or(head, |(name, _)| name)
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part))
+}
+
 fn is_markdown(path: &str) -> bool {
     path.ends_with(".md") || path.ends_with(".markdown")
 }
@@ -230,6 +294,28 @@ mod tests {
             "# A\n\ntext\n\n## B\n\n```sh\n# no heading\n```\n\nC\n=\nend",
             &["1-10 # A", "5-10 ## B", "11-13 C"],
         );
+    }
+
+    #[test]
+    fn a_definition_is_found_by_its_name_and_what_is_around_it() {
+        let check = |path: &str, text: &str, name: &str, expected: &[(usize, usize)]| {
+            let found = definitions_of(path, text, name).unwrap();
+            let found: Vec<(usize, usize)> = found.iter().map(|range| (range.start, range.end)).collect();
+            assert_eq!(found, expected, "{name} in {path}");
+        };
+        let rust = "struct A;\nimpl A {\n    fn new(b: B) -> Self {\n        A\n    }\n}\nstruct B;\nimpl B {\n    /// Doc.\n    fn new() {}\n}\n";
+        check("a.rs", rust, "new", &[(3, 5), (10, 10)]);
+        check("a.rs", rust, "A::new", &[(3, 5)]);
+        check("a.rs", rust, "B::new", &[(10, 10)]);
+        check("a.rs", rust, "B", &[(7, 7), (8, 11)]);
+        check("a.rs", rust, "none", &[]);
+        check("a.rs", rust, "::", &[]);
+        let python = "class A:\n    @property\n    def area(self) -> int:\n        return 1\n";
+        check("a.py", python, "A.area", &[(2, 4)]);
+        check("a.go", "package a\n\nfunc (b *B) D(e E) {\n}\n", "D", &[(3, 4)]);
+        check("a.ts", "export const f = async () => {};\nclass C<T> {\n  d(f: F) {}\n}\n", "f", &[(1, 1)]);
+        check("a.md", "# A\n\n## How to start\ntext\n", "start", &[(3, 4)]);
+        check("a.json", "{\n  \"scripts\": { \"test\": \"run\" }\n}\n", "test", &[(2, 2)]);
     }
 
     #[test]

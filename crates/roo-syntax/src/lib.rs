@@ -10,6 +10,6 @@ mod grammar;
 mod markdown;
 mod parse;
 
-pub use definitions::{SyntaxError, definitions, is_supported};
+pub use definitions::{SyntaxError, definitions, definitions_of, is_supported};
 pub use grammar::Language;
 pub use parse::parse;

@@ -40,6 +40,17 @@ pub enum Occurrences {
     All,
 }
 
+/// A text to replace in a known number of places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedReplacement {
+    /// Text to find, whose white space may differ.
+    pub search: String,
+    /// Replacement.
+    pub replace: String,
+    /// Number of places where it has to fit, at least 1.
+    pub count: usize,
+}
+
 /// Reasons why an edit could not be made. The text is for the model: it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
@@ -83,6 +94,18 @@ pub enum EditError {
         /// Lines where it occurs, from 1.
         lines: Vec<usize>,
     },
+    /// It fits in another number of places than was expected.
+    #[error(
+        "The searched text fits in {found} places, and {expected} {} expected. Search for more of the surrounding text, or \
+         expect {found}.",
+        if *expected == 1 { "was" } else { "were" }
+    )]
+    Unexpected {
+        /// Expected number.
+        expected: usize,
+        /// Number of places.
+        found: usize,
+    },
     /// The regular expression can't be read or is too large.
     #[error("The regular expression can't be used: {0}")]
     Regex(String),
@@ -105,6 +128,8 @@ pub struct Replaced {
     pub count: usize,
     /// True if both texts had to be HTML-decoded for that.
     pub decoded: bool,
+    /// True if white space of the searched text differed.
+    pub loose: bool,
 }
 
 impl Replaced {
@@ -113,7 +138,10 @@ impl Replaced {
         // No entity is quoted in such notices: the tags around them would escape it once more.
         let text = "The HTML entities of the searched and the new text (amp, lt, gt and so on) were decoded, as the \
                     file has the characters; send plain characters.";
-        self.decoded.then(|| text.to_owned())
+        let loose = "The white space of the searched text differed from the file's; the replacement was put in as it is.";
+        let notices = [(self.decoded, text), (self.loose, loose)];
+        let told: Vec<&str> = notices.iter().filter(|(applies, _)| *applies).map(|(_, text)| *text).collect();
+        (!told.is_empty()).then(|| told.join("\n"))
     }
 }
 
@@ -170,7 +198,70 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
     if replaced == text {
         return Err(EditError::Unchanged);
     }
-    Ok(Replaced { text: replaced, count: matches.len(), decoded: false })
+    Ok(Replaced { text: replaced, count: matches.len(), decoded: false, loose: false })
+}
+
+/// Replaces a text in exactly as many places as expected: where it stands as it is; else where it differs in white space within
+/// lines, or where lines end elsewhere.
+///
+/// # Errors
+/// [`EditError`], worded for the model.
+pub fn replace_expected(text: &str, request: &ExpectedReplacement) -> Result<Replaced, EditError> {
+    let ExpectedReplacement { search, replace: replacement, count: expected } = request;
+    let literal = Replacement {
+        search: search.clone(),
+        replace: replacement.clone(),
+        range: None,
+        use_regex: false,
+        ignore_case: false,
+        occurrences: Occurrences::All,
+    };
+    let as_expected = |found: Replaced| match found.count == *expected {
+        true => Ok(found),
+        false => Err(EditError::Unexpected { expected: *expected, found: found.count }),
+    };
+    let not_found = match replace(text, &literal) {
+        Err(error @ EditError::NotFound { .. }) if !search.trim().is_empty() => error,
+        found => return found.and_then(as_expected),
+    };
+    for pattern in [with_any_blanks(search), with_any_white_space(search)] {
+        let loose = Replacement {
+            search: pattern,
+            // Groups are not meant.
+            replace: replacement.replace('$', "$$"),
+            use_regex: true,
+            ..literal.clone()
+        };
+        match replace(text, &loose) {
+            Err(EditError::NotFound { .. } | EditError::NoMatch(_) | EditError::Regex(_)) => {}
+            found => return found.and_then(as_expected).map(|found| Replaced { loose: true, ..found }),
+        }
+    }
+    Err(not_found)
+}
+
+/// A pattern of a text in which the length of white space doesn't matter.
+fn with_any_blanks(text: &str) -> String {
+    let mut pattern = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let blank = rest.len() - rest.trim_start().len();
+        let (space, behind) = rest.split_at(blank);
+        let word = behind.find(char::is_whitespace).unwrap_or(behind.len());
+        pattern.push_str(match space {
+            "" => "",
+            space if space.contains('\n') => r"\s+",
+            _ => r"[\t ]+",
+        });
+        pattern.push_str(&regex::escape(behind.get(..word).unwrap_or_default()));
+        rest = behind.get(word..).unwrap_or_default();
+    }
+    pattern
+}
+
+/// A pattern of the words of a text, with any white space between them.
+fn with_any_white_space(text: &str) -> String {
+    text.split_whitespace().map(regex::escape).collect::<Vec<_>>().join(r"\s+")
 }
 
 /// Inserts lines before a 1-based line, or at the end for 0 and for the line after the last. They take
@@ -480,6 +571,32 @@ mod tests {
 
     fn regex(search: &str, replace: &str) -> Replacement {
         Replacement { use_regex: true, ..request(search, replace) }
+    }
+
+    #[test]
+    fn a_text_is_replaced_where_it_fits_as_often_as_expected() {
+        let edit = |text: &str, search: &str, replace: &str, count| {
+            let request = ExpectedReplacement { search: search.into(), replace: replace.into(), count };
+            replace_expected(text, &request).map(|found| (found.text, found.loose))
+        };
+        assert_eq!(edit("a b\na b\n", "a b", "$1", 2), Ok(("$1\n$1\n".to_owned(), false)));
+        assert_eq!(
+            edit("a b\na b\n", "a b", "c", 1).unwrap_err().to_string(),
+            "The searched text fits in 2 places, and 1 was expected. Search for more of the surrounding text, or expect 2."
+        );
+        let code = "fn a() {\r\n\tlet b  = 1;\r\n}\r\n";
+        assert_eq!(
+            edit(code, "fn a() {\n    let b = 1;\n}", "fn a() {\n    $b\n}", 1),
+            Ok(("fn a() {\r\n    $b\r\n}\r\n".to_owned(), true))
+        );
+        assert_eq!(
+            edit("f(a,\n  b)", "f(a, b)", "g()", 1),
+            Ok(("g()".to_owned(), true)),
+            "lines end elsewhere"
+        );
+        assert!(matches!(edit("a", "b", "c", 1), Err(EditError::NotFound { .. })));
+        assert!(matches!(edit("a", "  ", "c", 1), Err(EditError::NotFound { .. })));
+        assert!(edit("a", "", "c", 1).is_err());
     }
 
     #[track_caller]

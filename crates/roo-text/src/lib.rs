@@ -13,6 +13,7 @@ pub mod durations;
 pub mod edit;
 pub mod entities;
 pub mod hunks;
+pub mod indented_block;
 pub mod lines;
 pub mod merge;
 pub mod misspelling;

@@ -7,7 +7,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
+use super::encoding::{TextEncoding, UnencodableCharacter};
+use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
 use super::folder::{Folder, Folders, WorkspaceFolders, is_unsupported};
 use super::lock::{LockError, PendingCommit, WorkspaceLock};
 use super::resolver::{Resolved, Roots};
@@ -71,6 +72,19 @@ pub enum WriteError {
         /// In bytes.
         size: u64,
     },
+    /// The file's encoding lacks a character of the new text.
+    #[error(
+        "{path} is encoded in {encoding}, which has no {character:?}, so nothing was written. Write the change without that \
+             character, or ask the user whether the file may be converted to UTF-8."
+    )]
+    Unencodable {
+        /// The file.
+        path: String,
+        /// Name of its encoding.
+        encoding: &'static str,
+        /// The first such character.
+        character: char,
+    },
     /// The old content can't be read as text.
     #[error("{0} Nothing was written.")]
     Unreadable(#[from] ReadError),
@@ -107,6 +121,9 @@ impl WriteError {
             Self::Unconfirmed { .. } => "the text in the editor is not the result of the edit".to_owned(),
             Self::Unsaved { .. } => "it has unsaved changes in an editor that takes no edits".to_owned(),
             Self::TooLarge { size, .. } => format!("the new text has {size} bytes, more than {EDIT_LIMIT}"),
+            Self::Unencodable { encoding, character, .. } => {
+                format!("its encoding {encoding} has no {character:?}")
+            }
             Self::Unreadable(error) => error.to_string().trim_end_matches('.').to_owned(),
             Self::Lock(error) => error.to_string(),
             Self::Unsettled { files } => format!("these could not be restored: {}", files.join(", ")),
@@ -157,16 +174,14 @@ pub(super) fn commit(
         return Err(WriteError::Stale { path: path(), expected, actual: Some(old.digest) });
     }
 
-    let content = match &old {
-        Some(old) if old.byte_order_mark && !after.starts_with(BOM) => format!("{BOM}{after}"),
-        _ => after.to_owned(),
-    };
+    let encoding = old.as_ref().map_or(TextEncoding::UTF_8, |old| old.encoding);
+    let content = encode(target, encoding, after)?;
     let before = old.map(|old| old.digest);
     let digest = Digest::of(&content);
     if before == Some(digest) {
         return Ok((before, digest));
     }
-    let committed = Staged::new(&WorkspaceFolders, lock, target, before, content.as_bytes())
+    let committed = Staged::new(&WorkspaceFolders, lock, target, before, &content)
         .map_err(|source| WriteError::Io { path: path(), source })
         .and_then(|staged| staged.commit(lock))
         .map(|directory| unsynced.add(directory));
@@ -175,9 +190,27 @@ pub(super) fn commit(
     committed.map(|()| (before, digest))
 }
 
-/// The digest may be of the exact bytes, or of the text without its byte order mark.
+/// The digest may be of the exact bytes, or of the text that they encode.
 pub(super) fn is_expected(old: &FileText, expected: Digest) -> bool {
-    old.digest == expected || (old.byte_order_mark && Digest::of(&old.text) == expected)
+    let is_plain = old.encoding == TextEncoding::UTF_8;
+    old.digest == expected || (!is_plain && Digest::of(&old.text) == expected)
+}
+
+/// Checks that the encoding of a file has all characters of the text that it is to hold, before anybody is asked about it.
+///
+/// # Errors
+/// [`WriteError::Unencodable`].
+pub fn check_encodable(target: &Resolved, current: &FileText, after: &str) -> Result<(), WriteError> {
+    encode(target, current.encoding, after).map(|_| ())
+}
+
+/// Returns the content of a file that is to hold a text.
+pub(super) fn encode(target: &Resolved, encoding: TextEncoding, text: &str) -> Result<Vec<u8>, WriteError> {
+    encoding.encode(text).map_err(|UnencodableCharacter(character)| WriteError::Unencodable {
+        path: target.display(),
+        encoding: encoding.name(),
+        character,
+    })
 }
 
 impl<'a> Staged<'a> {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Workspace;
-use super::file::read_disk;
+use super::file::{Contents, read_disk};
 use super::read_access::ReadAccess;
 use super::resolver::Purpose;
 use roo_protocol::ids::Digest;
@@ -35,7 +35,7 @@ struct Known {
     digests: FileDigests,
 }
 
-/// The digest of a file's bytes, and of those behind its byte order mark.
+/// The digest of a file's bytes, and of the text that they encode.
 #[derive(Clone, Copy, Debug)]
 struct FileDigests {
     whole: Digest,
@@ -45,7 +45,13 @@ struct FileDigests {
 impl FileDigests {
     fn of(bytes: &[u8]) -> Self {
         let whole = Digest::of(bytes);
-        let text = bytes.strip_prefix("\u{feff}".as_bytes()).map_or(whole, Digest::of);
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').map_or(whole, Digest::of),
+            Err(_) => match Contents::from_bytes(bytes.to_vec()) {
+                Contents::Text(text) if !text.lossy => Digest::of(&text.text),
+                Contents::Text(_) | Contents::Binary { .. } => whole,
+            },
+        };
         Self { whole, text }
     }
 

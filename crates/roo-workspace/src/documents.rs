@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 use super::editor_state::EditorState;
+use super::encoding::TextEncoding;
 use super::file::{FileText, differs};
 use super::recent_writes::WrittenFiles;
 use super::resolver::real_path;
@@ -152,7 +153,7 @@ impl From<&Document> for FileText {
         Self {
             text: String::from(&*document.text),
             digest: Digest::of(&*document.text),
-            byte_order_mark: false,
+            encoding: TextEncoding::UTF_8,
             lossy: false,
         }
     }
@@ -303,6 +304,7 @@ impl Documents {
         let Some(path) = path_of(&params.uri).map(|path| real_path(&path)) else { return };
         let text = self.at(&path).map(|document| document.text);
         self.editor_state.set_diagnostics(path, params.diagnostics, text.as_deref(), encoding);
+        self.happened();
     }
 
     pub(super) fn editor_state(&self) -> &EditorState {

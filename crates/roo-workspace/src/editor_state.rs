@@ -60,6 +60,15 @@ pub struct Diagnostic {
     pub message: String,
 }
 
+/// The last report of an editor about a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileReport {
+    /// Its number among all reports, from 1.
+    pub number: u64,
+    /// Diagnostics, the worst first.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 /// Problems in a file, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
@@ -82,6 +91,8 @@ struct EditorReports {
     active: Option<ActiveLocation>,
     /// By real path.
     reports: HashMap<PathBuf, DiagnosticsReport>,
+    /// Numbers of the last reports of files without problems.
+    clean: HashMap<PathBuf, u64>,
     /// Number of reports; 0 before the first one.
     reported: u64,
 }
@@ -170,11 +181,16 @@ impl EditorState {
 
         let mut said = self.lock();
         said.reported += 1;
+        let number = said.reported;
         if found.is_empty() {
             said.reports.remove(&path);
+            if said.clean.len() >= FILES {
+                said.clean.clear();
+            }
+            said.clean.insert(path, number);
             return;
         }
-        let number = said.reported;
+        said.clean.remove(&path);
         said.reports.insert(path, DiagnosticsReport { number, errors, warnings, found });
         if said.reports.len() > FILES {
             let oldest = said.reports.iter().min_by_key(|(_, report)| report.number);
@@ -231,6 +247,22 @@ impl Workspace {
             })
         });
         Some(diagnostics.collect())
+    }
+
+    /// Returns the last report about a file that an editor has open; none where no editor has ever reported about it.
+    pub fn report_of(&self, place: &Resolved) -> Option<FileReport> {
+        self.documents.at(place.absolute())?;
+        let said = self.documents.editor_state().lock();
+        let Some(report) = said.reports.get(place.absolute()) else {
+            let number = *said.clean.get(place.absolute())?;
+            return Some(FileReport { number, diagnostics: vec![] });
+        };
+        let path = place.display();
+        let found = report.found.iter().cloned().map(|found| {
+            let FoundDiagnostic { severity, line, column, source, message } = found;
+            Diagnostic { path: path.clone(), line, column, severity, source, message }
+        });
+        Some(FileReport { number: report.number, diagnostics: found.collect() })
     }
 
     /// The files of [`Self::diagnostics`] with errors or warnings, counted, worst first. Looks at the disk.

@@ -7,6 +7,7 @@ use std::path::Path;
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
+use super::encoding::{self, Decoded, TextEncoding};
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
 
@@ -15,12 +16,6 @@ pub(super) const READ_LIMIT: u64 = 64 << 20;
 
 /// The largest file that is edited, in bytes.
 pub const EDIT_LIMIT: u64 = 20 << 20;
-
-/// Number of bytes of a file that are searched for a NUL, which makes it binary.
-const BINARY_PROBE: usize = 8 << 10;
-
-/// The byte order mark of UTF-8.
-pub(super) const BOM: &str = "\u{feff}";
 
 /// Reasons why a file can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +53,9 @@ pub enum ReadError {
         reason: String,
     },
     /// No text; only when it is to be edited.
-    #[error("{path} is a binary file or not valid UTF-8, and can't be edited: a save would damage it.")]
+    #[error(
+        "{path} is a binary file, or text that can't be decoded without loss. It can't be edited: a save would damage it."
+    )]
     NotText {
         /// The file.
         path: String,
@@ -94,9 +91,9 @@ pub struct FileText {
     pub text: String,
     /// Of the exact bytes on disk, byte order mark included; of the UTF-8 of a buffer.
     pub digest: Digest,
-    /// True if the file begins with a byte order mark. It is kept by writes.
-    pub byte_order_mark: bool,
-    /// True if bytes that are not UTF-8 were replaced. Such a file can't be edited.
+    /// Its encoding, which writes keep.
+    pub encoding: TextEncoding,
+    /// True if bytes that could not be decoded were replaced. Such a file can't be edited.
     pub lossy: bool,
 }
 
@@ -104,18 +101,10 @@ impl Contents {
     /// Classifies the bytes of a file.
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         let digest = Digest::of(&bytes);
-        if bytes.iter().take(BINARY_PROBE).any(|&byte| byte == 0) {
-            return Self::Binary { bytes, digest };
+        match encoding::decode(bytes) {
+            Ok(Decoded { text, encoding, lossy }) => Self::Text(FileText { text, digest, encoding, lossy }),
+            Err(bytes) => Self::Binary { bytes, digest },
         }
-        let (text, lossy) = match String::from_utf8(bytes) {
-            Ok(text) => (text, false),
-            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
-        };
-        let (text, byte_order_mark) = match text.strip_prefix(BOM) {
-            Some(rest) => (rest.to_owned(), true),
-            None => (text, false),
-        };
-        Self::Text(FileText { text, digest, byte_order_mark, lossy })
     }
 
     /// Reads a file on disk, whatever an editor has.
@@ -153,15 +142,17 @@ pub fn read_beginning(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError>
     read().map_err(|error: EntryError| error.on(file, limit))
 }
 
-/// Returns whether a text differs from what the disk holds at an editor's path; none where the disk holds no valid
-/// text, which an editor decodes in its own way.
+/// Returns whether a text differs from what the disk holds at an editor's path; none where that is not known: the disk holds no
+/// text, or in an encoding that an editor may guess otherwise.
 pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(!text.is_empty()),
         Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
             match Contents::from_bytes(std::fs::read(path).ok()?) {
-                Contents::Text(disk) if !disk.lossy => Some(disk.text != text),
-                _ => None,
+                Contents::Text(disk) if disk.lossy => None,
+                Contents::Text(disk) if disk.text == text => Some(false),
+                Contents::Text(disk) => disk.encoding.is_utf8().then_some(true),
+                Contents::Binary { .. } => None,
             }
         }
         _ => None,
@@ -267,14 +258,14 @@ mod tests {
         let bytes = "\u{feff}a\r\nb\r\n".as_bytes();
         let read = text(bytes);
         assert_eq!(read.text, "a\r\nb\r\n");
-        assert!(read.byte_order_mark);
+        assert_eq!(read.encoding.encode(&read.text).unwrap(), bytes);
         assert_eq!(read.digest, Digest::of(bytes));
     }
 
     #[test]
     fn binary_content_is_recognised() {
-        assert!(text(b"caf\xe9").lossy);
-        assert!(!text("café".as_bytes()).lossy);
+        assert_eq!(text(b"caf\xe9").text, "café");
+        assert_eq!(text("café".as_bytes()).text, "café");
         assert!(matches!(Contents::from_bytes(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));
     }
 

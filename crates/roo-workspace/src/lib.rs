@@ -11,6 +11,7 @@ mod disk_digests;
 mod documents;
 mod editor;
 mod editor_state;
+mod encoding;
 mod file;
 mod file_reader;
 mod folder;
@@ -35,10 +36,11 @@ mod walk;
 pub use self::ignore::ignore_problems;
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
-pub use commit::WriteError;
+pub use commit::{WriteError, check_encodable};
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, FileOperations, FilePurpose};
-pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
+pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
+pub use encoding::{TextEncoding, UnencodableCharacter, to_utf8};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use file_reader::FileReader;
 pub use journal::UnresolvedChange;
@@ -131,6 +133,8 @@ pub struct WrittenFile {
     pub before: Option<Digest>,
     /// The digest after: of the buffer's text where the file is open, else of the bytes on disk.
     pub after: Digest,
+    /// The digest of the text after, which differs where its encoding is not plain UTF-8.
+    pub text_after: Digest,
 }
 
 /// A directory can't be created.
@@ -266,7 +270,7 @@ impl Workspace {
         self.read_at_most(file, READ_LIMIT).await
     }
 
-    /// Reads a whole file for editing: only valid UTF-8, and at most [`EDIT_LIMIT`] bytes.
+    /// Reads a whole file for editing: only text that can be written back as it was, and at most [`EDIT_LIMIT`] bytes.
     pub async fn read_for_edit(&self, file: &Resolved) -> Result<FileText, ReadError> {
         match self.read_at_most(file, EDIT_LIMIT).await? {
             Contents::Text(text) if !text.lossy => Ok(text),
@@ -340,7 +344,7 @@ impl Workspace {
 
     /// Writes a whole file, if it still is what `expected` says: the digest of its exact bytes or of
     /// its text, none if it must not exist. An open file is edited in its editor and not saved, a
-    /// closed one is exchanged on disk; missing directories are created. A byte order mark is kept.
+    /// closed one is exchanged on disk; missing directories are created. Its encoding is kept.
     /// `label` is for the editor's history of edits.
     pub async fn write(
         &self,
@@ -389,7 +393,7 @@ impl Workspace {
             None if document.text.is_empty() && !is_on_disk(target) => {}
             None => return Err(WriteError::Exists { path: path() }),
         }
-        let written = |after| WrittenFile { uri: uri.to_owned(), before: expected, after };
+        let written = |after| WrittenFile { uri: uri.to_owned(), before: expected, after, text_after: after };
         let edits = minimal_edits(&document.text, after, self.encoding);
         if edits.is_empty() {
             return Ok(written(current));
@@ -428,6 +432,7 @@ impl Workspace {
         after: &str,
     ) -> Result<WrittenFile, WriteError> {
         let mut lock = self.lock(target).await?;
+        let text_after = Digest::of(after);
         let (place, text, written) = (target.clone(), after.to_owned(), Arc::clone(self.documents.written()));
         let unsynced = Arc::clone(&self.unsynced_names);
         // Runs to its end even if the caller is cancelled.
@@ -441,7 +446,7 @@ impl Workspace {
         let (before, after) = committed
             .await
             .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
-        Ok(WrittenFile { uri: target.uri(), before, after })
+        Ok(WrittenFile { uri: target.uri(), before, after, text_after })
     }
 
     /// Takes the lock of the root that a place is in, against other servers on this machine.

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::commit::{WriteError, is_expected};
+use super::commit::{WriteError, encode, is_expected};
 use super::editor::{DocumentChange, EditRefused, Editor, FilePurpose};
-use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
+use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, digest_of_text, read_disk};
 use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
 use super::resolver::{Location, Resolved};
@@ -133,6 +133,8 @@ pub struct ChangedFile {
     pub before: Option<Digest>,
     /// The digest after, of the buffer's text where the file is open; none for a file that was deleted.
     pub after: Option<Digest>,
+    /// The digest of the text after, which differs where its encoding is not plain UTF-8.
+    pub text_after: Option<Digest>,
 }
 
 /// An edit of a document that is open in the editor.
@@ -232,10 +234,15 @@ impl Workspace {
             Some(document) => Digest::of(&*document.text),
             None => digest_on_disk(place).unwrap_or_else(|| Digest::of(after)),
         });
+        let text_after = match &document {
+            Some(_) => after,
+            None => edit.after().map(Digest::of),
+        };
         ChangedFile {
             uri: document.map_or_else(|| place.uri(), |document| document.uri),
             before: edit.before().map(Digest::of),
             after,
+            text_after,
         }
     }
 
@@ -369,7 +376,7 @@ impl Workspace {
         loop {
             let holds = match self.documents.at(place.absolute()) {
                 Some(document) => document.text.lines().eq(text.lines()),
-                None => is_on_disk(place) && digest_on_disk(place) == Some(Digest::of(text)),
+                None => digest_of_text(place.absolute()) == Some(Digest::of(text)),
             };
             if holds {
                 return true;
@@ -436,10 +443,6 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
         true => Err(WriteError::Exists { path: place.display() }),
         false => Ok(()),
     };
-    let with_mark = |old: &FileText, after: &str| match old.byte_order_mark && !after.starts_with(BOM) {
-        true => format!("{BOM}{after}").into_bytes(),
-        false => after.as_bytes().to_vec(),
-    };
     let step =
         |target: &Resolved, before, after| FileStep { target: target.clone(), before, after, like: None };
     Ok(match edit {
@@ -449,13 +452,14 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
         }
         FileEdit::Update { file, before, after } => {
             let old = current(file, before)?;
-            vec![step(file, Some(old.digest), Some(with_mark(&old, after)))]
+            vec![step(file, Some(old.digest), Some(encode(file, old.encoding, after)?))]
         }
         FileEdit::Delete { file, before } => vec![step(file, Some(current(file, before)?.digest), None)],
         FileEdit::Move { from, to, before, after } => {
             absent(to)?;
             let old = current(from, before)?;
-            let new = FileStep { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
+            let content = encode(to, old.encoding, after)?;
+            let new = FileStep { like: Some(from.clone()), ..step(to, None, Some(content)) };
             vec![new, step(from, Some(old.digest), None)]
         }
     })

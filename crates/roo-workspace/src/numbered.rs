@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quick_xml::escape::partial_escape;
 
+use super::encoding::TextEncoding;
 use super::file::{Contents, FileText};
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
@@ -84,10 +85,31 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Shows the text of a document that is no text file: some ranges of its lines, or all of it when there are none.
+    pub fn show_document(
+        &mut self,
+        place: &Resolved,
+        digest: Digest,
+        kind: &str,
+        text: String,
+        ranges: &[LineRange],
+    ) {
+        self.notice(&format!(
+            "This is the text of a {kind}. Its lines are numbered as they are here, not in the file, so the file can't be edited \
+             by them."
+        ));
+        let text = FileText { text, digest, encoding: TextEncoding::UTF_8, lossy: false };
+        if self.lines(&text, ranges) {
+            self.seen.push((place.display(), Some(digest)));
+        }
+    }
+
     /// Returns whether anything of the text was shown.
     fn lines(&mut self, file: &FileText, ranges: &[LineRange]) -> bool {
         if file.lossy {
-            self.notice("The file is not valid UTF-8: what could not be read is shown as U+FFFD, and it can't be edited.");
+            self.notice("The file's encoding is not known: what could not be read is shown as U+FFFD, and it can't be edited.");
+        } else if !file.encoding.is_utf8() {
+            self.notice(&format!("The file is encoded in {}. Edits keep that.", file.encoding.name()));
         }
         let masked = (self.mask)(&file.text);
         let lines: Vec<&str> = masked.as_deref().unwrap_or(&file.text).lines().collect();

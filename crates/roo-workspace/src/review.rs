@@ -112,6 +112,7 @@ impl Workspace {
                 uri: self.documents.at(place.absolute()).map_or_else(|| place.uri(), |document| document.uri),
                 before: edit.before().map(Digest::of),
                 after: now.as_deref().map(Digest::of),
+                text_after: now.as_deref().map(Digest::of),
             };
             all.push(if is_gone && same(now.as_deref(), edit.after()) {
                 Reviewed::Taken(changed)

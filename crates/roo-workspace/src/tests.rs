@@ -198,7 +198,12 @@ async fn an_open_file_is_read_and_edited_in_its_buffer() {
     let written = fixture.write("a.rs", Some("ünsaved\n"), "ünsaved, edited\n").await.unwrap();
     assert_eq!(
         written,
-        WrittenFile { uri: uri.clone(), before: Some(read.digest), after: Digest::of("ünsaved, edited\n") }
+        WrittenFile {
+            uri: uri.clone(),
+            before: Some(read.digest),
+            after: Digest::of("ünsaved, edited\n"),
+            text_after: Digest::of("ünsaved, edited\n")
+        }
     );
     assert_eq!(fixture.buffer(&uri), "ünsaved, edited\n");
     assert_eq!(fixture.disk("a.rs"), "one\n");

@@ -254,7 +254,7 @@ mod tests {
         insta::assert_snapshot!(hover_at(text), @r"
         ❓ **Ask** (`ask`, project)
 
-        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `codebase_search`, `list_code_definition_names`, `find_references`, `go_to_definition`, `hover`, `execute_command`, `read_command_output`, `send_command_input`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
+        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `codebase_search`, `list_code_definition_names`, `find_references`, `go_to_definition`, `hover`, `workspace_symbols`, `diagnostics`, `code_actions`, `execute_command`, `read_command_output`, `send_command_input`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `fetch_instructions`, `new_task`, `attempt_completion`, `complete_with_failure`
 
         Changes: only notes in the task's own directory
 

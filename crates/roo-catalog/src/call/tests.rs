@@ -212,7 +212,7 @@ fn replacing_goes_by_several_names() {
             plain,
         ),
     ] {
-        let expected = SearchAndReplace { path: "a".to_owned(), replacement: expected };
+        let expected = SearchAndReplace { path: "a".to_owned(), replacements: vec![expected] };
         assert_eq!(read(tool, &params), Ok(Invocation::SearchAndReplace(expected)), "{params}");
     }
     let empty = refusal("search_and_replace", &json!({"path": "a", "search": "", "replace": "b"}));

@@ -2,15 +2,32 @@
 
 use super::prelude::*;
 use crate::reader::{elements, unescape};
+use roo_text::indented_block::IndentedBlock;
 use roo_text::lines::LineRange;
+
+/// The most lines of a block, where a call says nothing.
+const BLOCK_LINES: usize = 2000;
 
 /// One file to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRequest {
     /// As the model wrote it.
     pub path: String,
-    /// The ranges; the whole file when empty.
+    /// The ranges; the whole file when nothing else is asked for.
     pub ranges: Vec<LineRange>,
+    /// The block around a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<IndentedBlock>,
+    /// The definition of this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+}
+
+impl ReadRequest {
+    /// Lines of a file, or all of it.
+    pub fn lines(path: impl Into<String>, ranges: Vec<LineRange>) -> Self {
+        Self { path: path.into(), ranges, block: None, symbol: None }
+    }
 }
 
 /// Reads files.
@@ -22,16 +39,18 @@ pub struct ReadFile {
 
 impl Declaration for ReadFile {
     const SPEC: ToolSpec = ToolSpec {
-        description: "Reads one or more text files and returns their lines, numbered. Unsaved text of open \
-                      editors is what you get. Read every file you need in one call; give line ranges for \
-                      large files. At most 2000 lines come back per range, and the result says how to go on.",
+        description: "Reads one or more files and returns their lines, numbered: text, with what is unsaved in open \
+                      editors, and the text of PDF, office documents and notebooks; images come as images. Read every \
+                      file you need in one call; for large files give line ranges, or a `symbol` to read its definition. \
+                      At most 2000 lines come back per range, and the result says how to go on.",
         parameters: &[required(
             "args",
             Kind::Structured(&FILES),
             "The files: each `<file>` holds one `<path>` and any number of `<line_range>start-end</line_range>` \
-             (1-based, both ends included).",
+             (1-based, both ends included), or one `<symbol>name</symbol>`, or \
+             `<indentation><anchor_line>n</anchor_line></indentation>` for the block around a line.",
         )],
-        legacy_parameters: &["path", "start_line", "end_line", "offset", "limit", "files", "mode"],
+        legacy_parameters: &["path", "start_line", "end_line", "offset", "limit", "files", "mode", "indentation"],
         example: "<read_file>\n<args>\n<file>\n<path>src/main.rs</path>\n</file>\n<file>\n<path>src/lib.rs</path>\n\
                   <line_range>1-80</line_range>\n</file>\n</args>\n</read_file>",
         mistake: "A directory as path: use list_files to see what a directory holds.",
@@ -84,6 +103,15 @@ impl Declaration for ReadFile {
                 let pairs = ranges.iter().map(|(start, end)| json!([start, end]));
                 entry["line_ranges"] = pairs.collect();
             }
+            if let Some(symbol) = &file.symbol {
+                entry["symbol"] = symbol.as_str().into();
+            }
+            if let Some(IndentedBlock { anchor, levels, siblings, header, most }) = file.block {
+                entry["indentation"] = json!({
+                    "anchor_line": anchor, "max_levels": levels, "include_siblings": siblings,
+                    "include_header": header, "max_lines": most,
+                });
+            }
             entries.push(entry);
         }
         Ok(any.then(|| object(json!({ "files": entries }))))
@@ -113,6 +141,17 @@ const FILES: Structured = Structured {
                         "description": "Ranges of lines, 1-based, both ends included; the whole file when left out.",
                         "items": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 },
                     },
+                    "symbol": { "type": "string", "description": "Name of a definition to read." },
+                    "indentation": {
+                        "type": "object",
+                        "description": "Reads the block around a line, by indentation.",
+                        "properties": {
+                            "anchor_line": { "type": "integer" },
+                            "max_levels": { "type": "integer", "description": "Levels to go out; 0 for all." },
+                        },
+                        "required": ["anchor_line"],
+                        "additionalProperties": false,
+                    },
                 },
                 "required": ["path"],
                 "additionalProperties": false,
@@ -139,14 +178,21 @@ fn files(reader: &Reader<'_>) -> Result<Vec<ReadRequest>, InvalidCall> {
         }
     } else {
         let path = reader.optional_text("path")?.ok_or(reader.missing("args"))?;
-        let (start, end) = match (reader.integer("offset")?, reader.integer("limit")?) {
+        let (offset, limit) = (reader.integer("offset")?, reader.integer("limit")?);
+        let is_block = reader.optional_text("mode")?.is_some_and(|mode| mode == "indentation");
+        if is_block || reader.get("indentation").is_some() {
+            let wanted = reader.get("indentation").cloned().unwrap_or_default();
+            let block = block_from_json(reader, &wanted, offset, limit)?;
+            return Ok(vec![ReadRequest { block: Some(block), ..ReadRequest::lines(path, vec![]) }]);
+        }
+        let (start, end) = match (offset, limit) {
             (None, None) => (reader.integer("start_line")?, reader.integer("end_line")?),
             (offset, limit) => {
                 let start = offset.unwrap_or(1);
                 (Some(start), limit.map(|limit| start.saturating_add(limit.max(1)) - 1))
             }
         };
-        vec![ReadRequest { path, ranges: reader.range("start_line", start, end)?.into_iter().collect() }]
+        vec![ReadRequest::lines(path, reader.range("start_line", start, end)?.into_iter().collect())]
     };
     if files.is_empty() {
         return Err(reader.missing("args"));
@@ -165,7 +211,15 @@ fn files_from_xml(reader: &Reader<'_>, text: &str) -> Result<Vec<ReadRequest>, I
         for range in elements(file, "line_range") {
             ranges.push(range_text(reader, range)?);
         }
-        files.push(ReadRequest { path, ranges });
+        let symbol = elements(file, "symbol").next().map(|symbol| unescape(symbol.trim()));
+        let block = elements(file, "indentation").next().map(|wanted| {
+            let tags = ["anchor_line", "max_levels", "include_siblings", "include_header", "max_lines"];
+            let fields = tags.iter().filter_map(|tag| {
+                Some(((*tag).to_owned(), Value::from(elements(wanted, tag).next()?.trim())))
+            });
+            block_from_json(reader, &Value::Object(fields.collect()), None, None)
+        });
+        files.push(ReadRequest { path, ranges, block: block.transpose()?, symbol: named(symbol) });
     }
     Ok(files)
 }
@@ -215,7 +269,47 @@ fn file_from_json(reader: &Reader<'_>, file: &Value) -> Result<ReadRequest, Inva
         }
         Some(one) => vec![range_from_json(reader, one)?],
     };
-    Ok(ReadRequest { path: path.to_owned(), ranges })
+    let block = match file.get("indentation") {
+        None | Some(Value::Null) => None,
+        Some(wanted) => Some(block_from_json(reader, wanted, None, None)?),
+    };
+    let symbol = file.get("symbol").and_then(Value::as_str).map(|symbol| symbol.trim().to_owned());
+    Ok(ReadRequest { path: path.to_owned(), ranges, block, symbol: named(symbol) })
+}
+
+fn named(symbol: Option<String>) -> Option<String> {
+    symbol.filter(|symbol| !symbol.is_empty())
+}
+
+/// A block as Roo names it. Without a line of its own it is around `offset`.
+fn block_from_json(
+    reader: &Reader<'_>,
+    wanted: &Value,
+    offset: Option<usize>,
+    limit: Option<usize>,
+) -> Result<IndentedBlock, InvalidCall> {
+    let parsed;
+    let wanted = match wanted {
+        Value::String(text) => {
+            parsed = serde_json::from_str(text).unwrap_or_default();
+            &parsed
+        }
+        wanted => wanted,
+    };
+    let none = Object::new();
+    let fields = Reader { tool: reader.tool, params: wanted.as_object().unwrap_or(&none) };
+    let anchor = fields.integer("anchor_line")?.or(offset).unwrap_or(1);
+    if anchor == 0 {
+        return Err(fields.bad("anchor_line", "lines are counted from 1"));
+    }
+    let most = fields.integer("max_lines")?.unwrap_or(BLOCK_LINES).min(limit.unwrap_or(BLOCK_LINES));
+    Ok(IndentedBlock {
+        anchor,
+        levels: fields.integer("max_levels")?.unwrap_or(0),
+        siblings: fields.boolean("include_siblings")?.unwrap_or(false),
+        header: fields.boolean("include_header")?.unwrap_or(true),
+        most: most.clamp(1, BLOCK_LINES),
+    })
 }
 
 fn range_from_json(reader: &Reader<'_>, value: &Value) -> Result<LineRange, InvalidCall> {

@@ -11,6 +11,8 @@ pub struct SearchFiles {
     pub regex: String,
     /// A glob on file names.
     pub file_pattern: Option<String>,
+    /// Number of matches to skip.
+    pub offset: usize,
 }
 
 impl Declaration for SearchFiles {
@@ -21,6 +23,7 @@ impl Declaration for SearchFiles {
             required("path", Kind::Text, "The directory, relative to the workspace."),
             required("regex", Kind::Text, "The regular expression."),
             optional("file_pattern", Kind::Text, "A glob that file names must match, such as `*.rs`."),
+            optional("offset", Kind::Integer, "How many matches to skip; 0 when left out."),
         ],
         example: "<search_files>\n<path>src</path>\n<regex>fn \\w+_handler</regex>\n<file_pattern>*.rs</file_pattern>\n</search_files>",
         mistake: "A glob as regex: `*.rs` is a file_pattern.",
@@ -33,6 +36,7 @@ impl Declaration for SearchFiles {
             path: reader.path("path")?,
             regex: reader.text("regex")?,
             file_pattern: reader.optional_text("file_pattern")?,
+            offset: reader.integer("offset")?.unwrap_or_default(),
         })
     }
 

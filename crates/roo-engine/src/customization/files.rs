@@ -85,7 +85,7 @@ impl Files {
             access::check(&self.ignores, &file)?;
         }
         match Contents::of_file(&file, limit) {
-            Ok(Contents::Text(text)) if !text.lossy => {
+            Ok(Contents::Text(text)) if text.encoding.is_utf8() && !text.lossy => {
                 Ok(Some(Text { text: text.text, digest: text.digest }))
             }
             Ok(_) => Err(FileError::NotText),

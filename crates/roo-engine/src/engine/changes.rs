@@ -1,18 +1,22 @@
 //! What a request changed, from its log, and undoing parts of it as an edit of its user's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 
 use super::event::Event;
 use super::tree::Tree;
 use super::{Engine, EngineError, audit, read_tree};
-use crate::tool_run::RecordedLines;
+use crate::tool_run::{RecordedLines, RequestChanges};
+use roo_durable::RequestDirectory;
 use roo_protocol::changes::{
     ChangedFile, ChangesListResult, ChangesUndoParams, ChangesUndoResult, RecordedChange, UndoConflict,
 };
 use roo_protocol::ids::{ChangeId, TaskId};
 use roo_protocol::review::HunkKind;
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{FileEdit, Purpose, ReadError, Resolved};
+use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, Workspace};
 
 /// A change as it was recorded, with what is told of it.
 struct KnownChange {
@@ -27,23 +31,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when the log can't be read.
     pub async fn changes(&self, task: &TaskId) -> Result<ChangesListResult, EngineError> {
-        let mut files: BTreeMap<String, ChangedFile> = BTreeMap::new();
-        for KnownChange { path, lines, mut told } in self.known_changes(task).await?.1 {
-            let Ok(place) = self.workspace().resolve(&path, Purpose::Read) else { continue };
-            let line = match self.text_of(&place).await {
-                Ok(text) => lines.find(text.as_deref()),
-                Err(_) => None,
-            };
-            told.line = line.and_then(|line| u32::try_from(line + 1).ok());
-            let open = self.workspace().documents().at(place.absolute());
-            let file = files.entry(path.clone()).or_insert_with(|| ChangedFile {
-                uri: open.map_or_else(|| place.uri(), |document| document.uri),
-                path,
-                changes: vec![],
-            });
-            file.changes.push(told);
-        }
-        Ok(ChangesListResult { files: files.into_values().collect() })
+        Ok(located(self.known_changes(task).await?.1, self.workspace()).await)
     }
 
     /// Undoes changes as its user's edit, the newest first. What the user or anybody else has changed since stays and
@@ -89,9 +77,10 @@ impl Engine {
             reason: reason.to_owned(),
         };
         let read = match self.workspace().resolve(path, Purpose::Write) {
-            Ok(place) => {
-                self.text_of(&place).await.map(|text| (place, text)).map_err(|error| error.to_string())
-            }
+            Ok(place) => text_of(self.workspace(), &place)
+                .await
+                .map(|text| (place, text))
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         let (place, before) = match read {
@@ -145,47 +134,93 @@ impl Engine {
 
     /// The recorded changes of a task and its branches, oldest first, and the state of the request.
     async fn known_changes(&self, task: &TaskId) -> Result<(Tree, Vec<KnownChange>), EngineError> {
-        let root = task.root();
-        let (directory, request) = (self.readable(&root).await?, root.clone());
-        let read = roo_durable::spawn_blocking(move || {
-            read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
-                let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
-                let mut number = 0;
-                for file in recorded {
-                    for lines in &file.changes {
-                        number += 1;
-                        let told = RecordedChange {
-                            change_id: ChangeId::new(format!("c{}.{number}", record.seq)),
-                            task_id: record.task_id.clone(),
-                            tool_call_id: result.call_id.clone(),
-                            tool: result.name.clone(),
-                            at: record.at,
-                            kind: lines.kind,
-                            by_user: file.by_user,
-                            old_text: lines.old_text.clone(),
-                            new_text: lines.new_text.clone(),
-                            line: None,
-                        };
-                        found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
-                    }
-                }
-            })
-        });
-        let (tree, mut found) = read.await.unwrap_or(Err(EngineError::Ending))?;
-        if tree.task(task).is_none() {
-            return Err(EngineError::NotFound { what: "task", id: task.to_string() });
-        }
-        found.retain(|change| tree.is_within(&change.told.task_id, task));
-        Ok((tree, found))
+        known_changes(self.readable(&task.root()).await?, task).await
     }
+}
 
-    /// The text of a file, or of the document over it; none where no file is.
-    async fn text_of(&self, place: &Resolved) -> Result<Option<String>, ReadError> {
-        match self.workspace().read_for_edit(place).await {
-            Ok(file) => Ok(Some(file.text)),
-            Err(ReadError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+/// The recorded changes of a task and its branches in a log, oldest first, and the state of the request.
+async fn known_changes(
+    directory: RequestDirectory,
+    task: &TaskId,
+) -> Result<(Tree, Vec<KnownChange>), EngineError> {
+    let request = task.root();
+    let read = roo_durable::spawn_blocking(move || {
+        read_tree(&directory, &request, |found: &mut Vec<KnownChange>, record| {
+            let Event::ToolFinished { recorded, result, .. } = &record.event else { return };
+            let mut number = 0;
+            for file in recorded {
+                for lines in &file.changes {
+                    number += 1;
+                    let told = RecordedChange {
+                        change_id: ChangeId::new(format!("c{}.{number}", record.seq)),
+                        task_id: record.task_id.clone(),
+                        tool_call_id: result.call_id.clone(),
+                        tool: result.name.clone(),
+                        at: record.at,
+                        kind: lines.kind,
+                        by_user: file.by_user,
+                        old_text: lines.old_text.clone(),
+                        new_text: lines.new_text.clone(),
+                        line: None,
+                    };
+                    found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
+                }
+            }
+        })
+    });
+    let (tree, mut found) = read.await.unwrap_or(Err(EngineError::Ending))?;
+    if tree.task(task).is_none() {
+        return Err(EngineError::NotFound { what: "task", id: task.to_string() });
+    }
+    found.retain(|change| tree.is_within(&change.told.task_id, task));
+    Ok((tree, found))
+}
+
+/// Finds out where changes are now, by file.
+async fn located(known: Vec<KnownChange>, workspace: &Workspace) -> ChangesListResult {
+    let mut files: BTreeMap<String, ChangedFile> = BTreeMap::new();
+    for KnownChange { path, lines, mut told } in known {
+        let Ok(place) = workspace.resolve(&path, Purpose::Read) else { continue };
+        let line = match text_of(workspace, &place).await {
+            Ok(text) => lines.find(text.as_deref()),
+            Err(_) => None,
+        };
+        told.line = line.and_then(|line| u32::try_from(line + 1).ok());
+        let open = workspace.documents().at(place.absolute());
+        let file = files.entry(path.clone()).or_insert_with(|| ChangedFile {
+            uri: open.map_or_else(|| place.uri(), |document| document.uri),
+            path,
+            changes: vec![],
+        });
+        file.changes.push(told);
+    }
+    ChangesListResult { files: files.into_values().collect() }
+}
+
+/// The text of a file, or of the document over it; none where no file is.
+async fn text_of(workspace: &Workspace, place: &Resolved) -> Result<Option<String>, ReadError> {
+    match workspace.read_for_edit(place).await {
+        Ok(file) => Ok(Some(file.text)),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the request of a running call has changed so far.
+pub(super) struct ChangesSoFar {
+    pub(super) directory: RequestDirectory,
+    pub(super) request: TaskId,
+    pub(super) workspace: Arc<Workspace>,
+}
+
+impl RequestChanges for ChangesSoFar {
+    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let known = known_changes(self.directory.clone(), &self.request).await;
+            let mut known = known.map_err(|error| error.to_string())?.1;
+            known.retain(|change| path.is_none_or(|path| change.path == path));
+            Ok(as_diff(&located(known, &self.workspace).await))
+        })
     }
 }
 

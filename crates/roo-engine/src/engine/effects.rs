@@ -13,8 +13,10 @@ use tokio::task::{JoinError, JoinHandle};
 use super::actor_message::Report;
 use super::audit;
 use super::caller::Caller;
+use super::changes::ChangesSoFar;
 use super::compaction;
 use super::context::EditorContext;
+use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
@@ -32,17 +34,20 @@ use super::worktrees;
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
 use crate::intent_store::Binding;
+use crate::mentions::git::Git;
 use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
     Review, ToolCallContext,
 };
+use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{
     BackgroundCommands, CommandLimits, Outcome, SavedFile, TaskBrowser, ToolContext, recorded,
 };
 use crate::tools;
 use roo_browser::WebHost;
-use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolName, ToolProtocol};
+use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
@@ -230,6 +235,8 @@ struct ToolRun {
     /// The files that the task has seen, or is about to, by their digests.
     seen: BTreeMap<String, Digest>,
     hook_dispatch: HookDispatch,
+    /// True if the model is told of problems that an edit brings.
+    tells_problems: bool,
 }
 
 impl ToolRun {
@@ -251,6 +258,8 @@ impl ToolRun {
             call: task.call_as_it_runs().map(Cow::into_owned),
             seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
+            tells_problems: !around.services.is_worktree
+                && around.services.tools_of(&task.settings.profile).has(ToolName::Diagnostics),
             task: task.id.clone(),
             call_id,
         }
@@ -270,6 +279,7 @@ impl ToolRun {
             call,
             seen,
             hook_dispatch,
+            tells_problems,
         } = self;
         let descriptors = tokio::select! {
             biased;
@@ -289,6 +299,13 @@ impl ToolRun {
                 if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
+                let before = match &edit {
+                    Some(edit) if tells_problems => {
+                        let look = ProblemsBefore::of(edit, &around.services);
+                        around.cancel.run_until_cancelled(look).await.unwrap_or_default()
+                    }
+                    _ => ProblemsBefore::default(),
+                };
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
@@ -307,6 +324,8 @@ impl ToolRun {
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
                 audit::done(audit_record, &mut outcome, is_restarted, &around.services).await;
+                // Nothing of the outcome is lost where this is cut off.
+                let _ = around.cancel.run_until_cancelled(before.tell(&mut outcome, &around.services)).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
                 }
@@ -616,6 +635,12 @@ fn tool_context(
         to_background: around.to_background.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
+        extractor: Extractor::own(),
+        changes: Arc::new(ChangesSoFar {
+            directory: around.journal.directory().clone(),
+            request: task.id.root(),
+            workspace: Arc::clone(&around.services.workspace),
+        }),
         caller: Arc::new(Caller::new(task, tree, around, reporter)),
     }
 }
@@ -663,6 +688,30 @@ fn starting_servers(servers: &dyn ServerTools, known: &[Arc<ServerTool>], mode: 
         mode.permits_server(server).is_ok() && !known.iter().any(|tool| tool.name().server() == server)
     });
     starting
+}
+
+/// What the environment details of a request tell beside the state of its task.
+struct TurnFacts<'a> {
+    editor: &'a EditorContext,
+    commands: &'a [CommandStatus],
+    starting_servers: &'a [String],
+    /// Host of the page that the task's browser shows.
+    browser: Option<String>,
+    beginning: Beginning,
+}
+
+/// What the first request of a task tells of the workspace.
+struct Beginning {
+    /// Drawing of its files.
+    files: Option<String>,
+    /// Branch and number of changed files.
+    git: Option<String>,
+}
+
+/// Returns the branch and the number of changed files; none without a repository, or where that takes long.
+async fn git_summary(services: &EngineServices) -> Option<String> {
+    let environment = roo_sandbox::exec::Environment::inherited();
+    Git { workspace: &services.workspace, environment: &environment }.summary().await.ok()
 }
 
 impl Turn {
@@ -735,6 +784,7 @@ impl Turn {
         browser: Option<WebHost>,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let is_first = self.number == 1;
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
@@ -767,12 +817,20 @@ impl Turn {
                 &reading.workspace,
             );
             let editor = EditorContext::new(&reading.workspace, &seen, || reading.gate.mask());
-            Ok((mode, told, editor, starting))
+            // The others get more of it with their first message.
+            let files = (is_first && !mode.gathers_context).then(|| project_info::files(&reading.workspace));
+            Ok((mode, told, editor, starting, files.flatten()))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
-        let read = unless_ending(read).await;
+        let git = async {
+            match is_first && services.commands.starts_processes() {
+                true => git_summary(services).await,
+                false => None,
+            }
+        };
+        let (read, git) = tokio::join!(unless_ending(read), git);
         let read = read.map_err(|_| configuration("The instructions can't be read.".to_owned()))?;
-        let (mode, told, editor, starting) = read.map_err(configuration)?;
+        let (mode, told, editor, starting, files) = read.map_err(configuration)?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
                 id: command.id.clone(),
@@ -781,8 +839,14 @@ impl Turn {
                 terminal: command.handle.terminal.is_some(),
             })
             .collect();
-        let browser = browser.map(|host| host.to_string());
-        let tail = self.environment(&mode, &editor, (&commands, &starting, browser.as_deref()), services);
+        let facts = TurnFacts {
+            editor: &editor,
+            commands: &commands,
+            starting_servers: &starting,
+            browser: browser.map(|host| host.to_string()),
+            beginning: Beginning { files, git },
+        };
+        let tail = self.environment(&mode, &facts, services);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -796,15 +860,10 @@ impl Turn {
         })
     }
 
-    fn environment(
-        &self,
-        mode: &Mode,
-        editor: &EditorContext,
-        (commands, starting_servers, browser): (&[CommandStatus], &[String], Option<&str>),
-        services: &EngineServices,
-    ) -> String {
+    fn environment(&self, mode: &Mode, facts: &TurnFacts<'_>, services: &EngineServices) -> String {
         let profile = services.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.prices().is_some());
+        let TurnFacts { editor, .. } = facts;
         let problems: Vec<Problems<'_>> = editor
             .problems
             .iter()
@@ -830,9 +889,11 @@ impl Turn {
             requests_left: self.left.requests,
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
-            commands,
-            starting_servers,
-            browser,
+            commands: facts.commands,
+            starting_servers: facts.starting_servers,
+            browser: facts.browser.as_deref(),
+            files: facts.beginning.files.as_deref(),
+            git: facts.beginning.git.as_deref(),
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),

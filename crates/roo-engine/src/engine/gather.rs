@@ -6,6 +6,7 @@ use super::services::EngineServices;
 use super::task::{Gather, Gathered};
 use crate::mentions::{self, Expanded, Sources};
 use crate::project_info::{self, Limits};
+use roo_documents::Extractor;
 use roo_model::prompts;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
@@ -41,6 +42,7 @@ pub(super) async fn gather(
         diagnostics: diagnostics.as_deref(),
         environment: &environment,
         mask: &mask,
+        extractor: &Extractor::own(),
     };
     let mut commands_of_user = vec![];
     for message in messages {

@@ -105,6 +105,11 @@ impl Journal {
         Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
     }
 
+    /// The directory of the request.
+    pub(super) fn directory(&self) -> &RequestDirectory {
+        &self.directory
+    }
+
     /// The file that holds the request's events.
     pub(super) fn log(&self) -> std::path::PathBuf {
         self.directory.log()

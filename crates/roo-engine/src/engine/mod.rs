@@ -17,6 +17,7 @@ pub mod clock;
 mod compaction;
 mod context;
 mod descriptors;
+mod edit_problems;
 mod effect_context;
 mod effects;
 pub mod event;

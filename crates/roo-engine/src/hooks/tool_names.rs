@@ -13,7 +13,6 @@ const NEVER: &[&str] = &[
     "NotebookEdit",
     "NotebookRead",
     "PowerShell",
-    "SlashCommand",
     "TaskCreate",
     "TaskUpdate",
     "WebFetch",
@@ -97,7 +96,15 @@ mod tests {
         assert_eq!(names_of("Task"), ["Task", "Agent", "new_task"]);
         assert_eq!(
             names_of("Edit"),
-            ["Edit", "MultiEdit", "apply_diff", "search_and_replace", "insert_content", "apply_patch"]
+            [
+                "Edit",
+                "MultiEdit",
+                "apply_diff",
+                "search_and_replace",
+                "edit_file",
+                "insert_content",
+                "apply_patch",
+            ]
         );
         assert_eq!(names_of("mcp__a__b"), ["mcp__a__b"]);
         assert!(

@@ -40,6 +40,12 @@ const LINE_CHARACTERS: usize = 2000;
 /// Time limit for the whole answer.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Time limit for a summary, which every task begins with.
+const SUMMARY: Duration = Duration::from_secs(2);
+
+/// The longest name of a branch with what it follows, in characters.
+const BRANCH: usize = 200;
+
 /// The most that is read of what git prints, in bytes.
 const OUTPUT: u64 = 4 << 20;
 
@@ -118,6 +124,33 @@ impl Git<'_> {
     /// A commit: who, when and why, what it changed, and how. `id` holds hexadecimal digits only.
     pub(super) async fn commit(&self, id: &str) -> Result<String, GitError> {
         within(self.read_commit(id)).await
+    }
+
+    /// The branch, and how many files are changed, in one line.
+    pub(crate) async fn summary(&self) -> Result<String, GitError> {
+        timeout(SUMMARY, self.read_summary()).await.unwrap_or(Err(GitError::TimedOut(SUMMARY)))
+    }
+
+    async fn read_summary(&self) -> Result<String, GitError> {
+        self.check_repository().await?;
+        self.check_filters().await?;
+        let status =
+            ["status", "--branch", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
+        let status = self.names(&[&status[..], &["--ignore-submodules=all", "--", "."]].concat()).await?;
+        let (mut branch, mut changed, mut untracked) = (String::new(), 0, 0);
+        for entry in &status {
+            match entry.get(..3) {
+                Some(b"## ") => branch = String::from_utf8_lossy(&entry[3..]).into_owned(),
+                Some(b"?? ") => untracked += 1,
+                _ => changed += 1,
+            }
+        }
+        let branch = one_line(&branch, BRANCH);
+        Ok(match (changed, untracked) {
+            (0, 0) => format!("{branch}: no changes"),
+            (changed, 0) => format!("{branch}: {changed} changed"),
+            (changed, untracked) => format!("{branch}: {changed} changed, {untracked} untracked"),
+        })
     }
 
     async fn read_changes(&self) -> Result<String, GitError> {

@@ -1,6 +1,6 @@
 //! Mentions: what a user's message points at, put before the model along with the message.
 //!
-//! [`parse()`] finds `@path`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
+//! [`parse()`] finds `@path`, `@path#symbol`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
 //! text, [`expand`] reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
 //! message itself stays as it is. Nothing is fetched: a URL remains text.
@@ -21,8 +21,11 @@ pub use parse::{Mention, MentionKind, parse};
 
 use self::git::Git;
 use crate::customization::SlashCommand;
+use crate::file_contents;
 use crate::server_prompts::{ServerPrompt, ServerPrompts};
 use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use roo_catalog::ReadRequest;
+use roo_documents::Extractor;
 use roo_model::prompts::untrusted;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::Environment;
@@ -101,6 +104,8 @@ pub struct Sources<'a> {
     pub environment: &'a Environment,
     /// Mask for secrets in attached texts.
     pub mask: &'a TextMask,
+    /// Reads documents that are no text files.
+    pub extractor: &'a Extractor,
 }
 
 /// Expanded mentions of a message.
@@ -414,15 +419,31 @@ impl Expansion<'_> {
     }
 
     async fn path(&mut self, path: &str, written: &str) {
+        let (path, symbol) = self.split_symbol(path);
         match self.find(path) {
             Ok(None) => {}
-            Ok(Some(place)) if !self.places.insert(place.absolute().to_path_buf()) => {}
+            Ok(Some(place)) if symbol.is_none() && !self.places.insert(place.absolute().to_path_buf()) => {}
             Ok(Some(place)) => match self.refusal(&place) {
                 Some(reason) => self.note(written, &reason),
                 None if place.is_directory() => self.directory(place, written).await,
-                None => self.file(&place, written).await,
+                None => self.file(&place, symbol, written).await,
             },
             Err(error) => self.note(written, &error.to_string()),
+        }
+    }
+
+    /// The path of a file, and the name of a definition in it behind a `#`. A file whose name has one comes first.
+    fn split_symbol<'p>(&self, path: &'p str) -> (&'p str, Option<&'p str>) {
+        match path.rsplit_once('#') {
+            Some((file, symbol)) if !symbol.is_empty() && !file.is_empty() => {
+                let is_file =
+                    |path: &str| matches!(self.find(path), Ok(Some(place)) if !place.is_directory());
+                match !is_file(path) && is_file(file) {
+                    true => (file, Some(symbol)),
+                    false => (path, None),
+                }
+            }
+            _ => (path, None),
         }
     }
 
@@ -478,7 +499,8 @@ impl Expansion<'_> {
         }
     }
 
-    async fn file(&mut self, place: &Resolved, written: &str) {
+    /// Attaches a file, or the definition of a name in it.
+    async fn file(&mut self, place: &Resolved, symbol: Option<&str>, written: &str) {
         if self.left < 2 * TAGS_ROOM {
             return self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
         }
@@ -488,10 +510,12 @@ impl Expansion<'_> {
         };
         let mask = |text: &str| self.sources.mask.masked(text);
         let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left, &mask);
-        reading.show(place, contents, &[]);
+        let wanted = ReadRequest { symbol: symbol.map(str::to_owned), ..ReadRequest::lines("", vec![]) };
+        file_contents::show(place, contents, &wanted, &mut reading, self.sources.extractor).await;
         let Reading { text, mut images, mut seen, image_budget, .. } = reading;
         let path = place.display();
-        if self.block(written, "file_content", &format!(" path=\"{}\"", escape(&path)), &text) {
+        let symbol = symbol.map(|symbol| format!(" symbol=\"{}\"", attribute(symbol))).unwrap_or_default();
+        if self.block(written, "file_content", &format!(" path=\"{}\"{symbol}", escape(&path)), &text) {
             self.images_left = image_budget;
             self.out.images.append(&mut images);
             self.out.seen.append(&mut seen);

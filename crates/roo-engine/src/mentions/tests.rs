@@ -74,6 +74,7 @@ impl Fixture {
             diagnostics,
             environment: &self.environment,
             mask: &TextMask::new(true, ExactValues::default),
+            extractor: &Extractor::in_process(),
         };
         // The engine moves its effects between threads.
         let expansion: std::pin::Pin<Box<dyn Future<Output = Expanded> + Send>> =
@@ -100,6 +101,20 @@ async fn a_file_comes_as_read_file_shows_it() {
         assert_eq!(expanded.seen, [("src/a b.rs".to_owned(), Some(Digest::of("one\ntwo\n")))]);
         assert_eq!((expanded.notes.len(), expanded.text().as_str()), (0, text));
     }
+}
+
+#[tokio::test]
+async fn a_definition_is_attached_by_its_name() {
+    let fixture = Fixture::new(&[("a.rs", "fn a() {\n    b();\n}\n\nfn b() {}\n"), ("c#b", "file")]);
+    let expanded = fixture.expand("See @a.rs#b, @/a.rs#a and @c#b.").await;
+    assert_eq!(
+        expanded.blocks[0].text,
+        "<file_content path=\"a.rs\" symbol=\"b\">\n<content lines=\"5-5\">\n5 | fn b() {}\n</content>\n</file_content>"
+    );
+    assert!(expanded.blocks[1].text.contains("<content lines=\"1-3\">"), "{}", expanded.blocks[1].text);
+    assert!(expanded.blocks[2].text.contains("path=\"c#b\"") && expanded.blocks.len() == 3);
+    let missing = fixture.expand("@a.rs#z").await;
+    assert!(missing.text().contains("There is no definition of z here."), "{}", missing.text());
 }
 
 #[tokio::test]

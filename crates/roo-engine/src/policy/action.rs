@@ -110,6 +110,13 @@ pub struct ProposedPatch {
     pub review: Option<ReviewedTexts>,
 }
 
+/// Proposed changes of a language server: a rename or a code action.
+#[derive(Debug)]
+pub struct ProposedRefactoring {
+    /// The changes of files.
+    pub patch: ProposedPatch,
+}
+
 /// Proposed merge of a branch's work tree.
 #[derive(Debug)]
 pub struct ProposedMerge {

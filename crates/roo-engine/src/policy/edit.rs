@@ -22,7 +22,7 @@ use roo_protocol::rule::RuleSubject;
 use roo_sandbox::exec::redaction;
 use roo_text::omission::{self, Omission};
 use roo_text::{diff, render};
-use roo_workspace::{FileText, Location, Protection, Purpose, ReadError, Resolved};
+use roo_workspace::{FileText, Location, Protection, Purpose, ReadError, Resolved, check_encodable};
 
 /// An edit of one file.
 pub(crate) trait Edit: Sync {
@@ -185,6 +185,10 @@ impl Gate {
         if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
             return Err(Refusal::mistake(RefusalRule::Content, text));
+        }
+        if let Some(file) = &current {
+            check_encodable(&path, file, &after)
+                .map_err(|error| Refusal::mistake(RefusalRule::Content, error))?;
         }
         let before = current.map(|file| file.text);
         Ok(ProposedEdit { path, before, after, notice, review: None })

@@ -142,7 +142,8 @@ impl CallHooks<'_> {
         messages.stop = messages.stop.take().or(of_edit.stop);
         let decision = decision?;
         if of_edit.params.is_some() {
-            let text = "A hook would rewrite what is merged, and a merge can't be rewritten.";
+            let text =
+                "A hook would rewrite a merge or the edit of a language server, which can't be rewritten.";
             return Err(Refusal::forbidden(RefusalRule::Hook, text));
         }
         Ok(match (said, decision) {

@@ -62,7 +62,7 @@ mod withheld_paths;
 
 pub use action::{
     Action, CommandSession, ConflictingFile, Execute, MergeConflict, Native, Permit, Permitted, ProposedEdit,
-    ProposedMerge, ProposedPatch, ReviewedTexts,
+    ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts,
 };
 pub use bounds::{AvailableSandbox, Bounds};
 pub(crate) use browser::{PageGrant, PageRequest};

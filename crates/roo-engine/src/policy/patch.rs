@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::{Action, ProposedMerge, ProposedPatch, ReviewedTexts};
+use super::action::{Action, ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts};
 use super::context::ToolCallContext;
 use super::decision::{AskReason, CallAssessment, Refusal, TITLE};
 use super::escaped;
@@ -65,6 +65,8 @@ pub(super) enum EditKind {
     Patch,
     /// The merge of a branch's work tree.
     Merge(PlannedMerge),
+    /// A rename or a code action of a language server.
+    Refactoring,
 }
 
 fn wrong(path: &str, line: usize, problem: impl std::fmt::Display) -> Refusal {
@@ -86,6 +88,45 @@ impl Gate {
             self.examine_places(call_context, ToolName::ApplyPatch, placed.iter().flat_map(Placed::touched))?;
         let proposed = self.fit(placed, call_context.seen).await?;
         self.assess_edits(call_context, EditKind::Patch, proposed, examined)
+    }
+
+    /// Judges changes that a language server proposes, for a tool of this name.
+    pub(crate) fn refactoring(
+        &self,
+        call_context: ToolCallContext<'_>,
+        tool: ToolName,
+        proposed: ProposedPatch,
+    ) -> Result<CallAssessment, Refusal> {
+        let places = || proposed.edits.iter().map(FileEdit::file);
+        let examined =
+            self.examine_places(call_context, tool, places().map(|place| (place, Access::Write)))?;
+        let first = places().next().map(Resolved::location);
+        for edit in &proposed.edits {
+            let name = edit.file().display();
+            self.refuse_unread(call_context, edit.file())?;
+            if Some(edit.file().location()) != first {
+                let text = format!(
+                    "It changes files of several workspace folders, such as {name}, and only one is changed at once. Make \
+                     the change by other tools."
+                );
+                return Err(Refusal::mistake(RefusalRule::Content, text));
+            }
+            self.refuse_masks(&name, edit.before(), edit.after().unwrap_or_default())?;
+        }
+        self.assess_edits(call_context, EditKind::Refactoring, proposed, examined)
+    }
+
+    /// Refuses a file that the task hasn't read and may not read without its user.
+    pub(crate) fn refuse_unread(
+        &self,
+        call_context: ToolCallContext<'_>,
+        file: &Resolved,
+    ) -> Result<(), Refusal> {
+        let name = file.display();
+        match self.needs_permission_to_read(file) && !call_context.seen.contains_key(&name) {
+            true => Err(unread_refusal(&name)),
+            false => Ok(()),
+        }
     }
 
     /// Runs the checks over all places that an edit of several files touches.
@@ -130,6 +171,7 @@ impl Gate {
         let name = match kind {
             EditKind::Patch => "patch",
             EditKind::Merge(_) => "merge",
+            EditKind::Refactoring => "refactoring",
         };
         let identity = json!({ "tool": name, "files": planned_files(&proposed.edits) });
         let is_approved = call_context.approved == Some(Digest::of(identity.to_string()));
@@ -156,6 +198,7 @@ impl Gate {
         let title = title(&proposed.edits);
         let (title, merge, action): (String, _, Box<dyn Action>) = match kind {
             EditKind::Patch => (title, None, Box::new(proposed)),
+            EditKind::Refactoring => (title, None, Box::new(ProposedRefactoring { patch: proposed })),
             EditKind::Merge(merge) => {
                 let action = ProposedMerge { patch: proposed, merge: merge.clone() };
                 (format!("Merge the branch: {title}"), Some(merge), Box::new(action))

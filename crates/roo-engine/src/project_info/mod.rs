@@ -44,6 +44,26 @@ pub async fn system_context(workspace: &Arc<Workspace>, limits: Limits) -> Strin
         .unwrap_or_else(|error| format!("The system context can't be gathered: {error}."))
 }
 
+/// Limits of the list that every task begins with.
+const SHORT: Limits = Limits { entries: 150, depth: 4, time: Duration::from_millis(500) };
+
+/// Draws the files of the workspace folders in short; none without a folder. Reads the disk.
+pub(crate) fn files(workspace: &Workspace) -> Option<String> {
+    let until = Instant::now() + SHORT.time;
+    let folders: Vec<String> =
+        workspace.roots().paths().take(FOLDERS).map(|path| path.to_string_lossy().into_owned()).collect();
+    let drawn = folders.iter().filter_map(|folder| {
+        let root = workspace.resolve(folder, Purpose::List).ok()?;
+        Some((folder, files::tree(workspace, &root, SHORT, until)))
+    });
+    let drawn: Vec<String> = match folders.len() {
+        0 => return None,
+        1 => drawn.map(|(_, tree)| tree).collect(),
+        _ => drawn.map(|(folder, tree)| format!("{}\n{tree}", exact_line(folder))).collect(),
+    };
+    Some(drawn.join("\n"))
+}
+
 fn describe(workspace: &Workspace, limits: Limits) -> String {
     let until = Instant::now() + limits.time;
     let folders: Vec<String> =

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::background::BackgroundCommands;
@@ -12,6 +13,7 @@ use super::shadow::{ShadowRepositories, Sources};
 use super::task_browser::TaskBrowser;
 use crate::intent_store::Orchestration;
 use crate::server_tools::CallingTask;
+use roo_documents::Extractor;
 use roo_formats::intents::Recent;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -61,6 +63,10 @@ pub struct ToolContext {
     pub commands: Arc<dyn CommandRunner>,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
     pub shadow: Option<Arc<ShadowRepositories>>,
+    /// Changes that the request has made so far.
+    pub changes: Arc<dyn RequestChanges>,
+    /// Reads documents that are no text files.
+    pub extractor: Extractor,
     /// Answers what a server asks that is called.
     pub caller: Arc<dyn CallingTask>,
 }
@@ -82,6 +88,23 @@ impl ToolContext {
         TextMask::new(self.redact_secrets, || {
             known_secrets(&environment(), self.workspace.roots().paths(), &[])
         })
+    }
+}
+
+/// Changes that a request has made so far.
+pub trait RequestChanges: Send + Sync {
+    /// Returns those that the files still hold as a unified diff, of one file or of all; empty where there are none. What can't
+    /// be read is told in words.
+    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Changes of a call that belongs to no request: none.
+#[derive(Debug)]
+pub struct NoChanges;
+
+impl RequestChanges for NoChanges {
+    fn diff<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Ok(String::new())))
     }
 }
 

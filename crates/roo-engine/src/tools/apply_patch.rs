@@ -172,7 +172,7 @@ impl Told {
     }
 
     fn applied(&mut self, changed: &ChangedFile) {
-        let ChangedFile { uri, before, after } = changed.clone();
+        let ChangedFile { uri, before, after, .. } = changed.clone();
         self.outcome.edits.push(AppliedEdit { uri, before, after });
     }
 
@@ -212,7 +212,7 @@ fn change_of(edit: &FileEdit, changed: &ChangedFile) -> FileChange {
         None => Side::Absent,
         Some(text) => Side::Text { text: text.into(), digest: digest.unwrap_or_else(|| Digest::of(text)) },
     };
-    let as_proposed = edit.after().is_none_or(|after| changed.after == Some(Digest::of(after)));
+    let as_proposed = edit.after().is_none_or(|after| changed.text_after == Some(Digest::of(after)));
     FileChange {
         path: edit.moved_to().unwrap_or(edit.file()).display(),
         old_path: edit.moved_to().map(|_| edit.file().display()),

@@ -26,14 +26,19 @@ impl Action for ProposedMerge {
     }
 
     fn for_hooks(&self) -> Option<ToolCall> {
-        if self.patch.edits.is_empty() {
-            return None;
-        }
-        let mut params = Map::new();
-        params.insert("patch".to_owned(), as_patch(&self.patch.edits).into());
-        let name = ToolName::ApplyPatch.as_str().to_owned();
-        Some(ToolCall { id: ToolCallId::new("merge"), name, params, problem: None, note: None })
+        patch_call("merge", &self.patch.edits)
     }
+}
+
+/// Returns the call of `apply_patch` that makes these edits, as which user hooks see them; none for no edits.
+pub(super) fn patch_call(id: &str, edits: &[FileEdit]) -> Option<ToolCall> {
+    if edits.is_empty() {
+        return None;
+    }
+    let mut params = Map::new();
+    params.insert("patch".to_owned(), as_patch(edits).into());
+    let name = ToolName::ApplyPatch.as_str().to_owned();
+    Some(ToolCall { id: ToolCallId::new(id), name, params, problem: None, note: None })
 }
 
 impl Action for MergeConflict {

@@ -1,4 +1,4 @@
-//! Questions about a symbol to the language servers, for the tools that ask them.
+//! Questions to the language servers, for the tools that ask them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,10 @@ use futures_util::future::BoxFuture;
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SymbolAt;
-use roo_language_servers::{Answer, Document, LanguageServers, Location, Place, Question};
+use roo_language_servers::{
+    Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Symbol,
+};
+use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace};
@@ -22,41 +25,77 @@ const LINE: usize = 200;
 /// The most documents of an editor that a server is shown.
 const DOCUMENTS: usize = 50;
 
-/// A question about a symbol.
+/// What a question is about.
+#[derive(Clone, Debug)]
+pub(super) enum About {
+    /// A symbol in a line of the file.
+    Symbol(SymbolAt),
+    /// A line of the file, from 1.
+    Line(usize),
+    /// The file, or the project around it.
+    File,
+}
+
+impl About {
+    /// Byte offset in the file's text, or why there is no such place.
+    pub(super) fn offset(&self, path: &str, text: &str) -> Result<usize, String> {
+        match self {
+            Self::Symbol(symbol) => find_symbol(text, symbol),
+            Self::Line(line) => line_start(path, text, *line),
+            Self::File => Ok(0),
+        }
+    }
+
+    /// Returns what people read of it.
+    fn name(&self) -> String {
+        match self {
+            Self::Symbol(symbol) => one_line(&symbol.name, LINE),
+            Self::Line(line) => format!("line {line}"),
+            Self::File => "the file".to_owned(),
+        }
+    }
+}
+
+/// A question to a language server.
 #[derive(Debug)]
-struct SymbolQuestion {
+struct CodeQuestion {
     servers: Arc<LanguageServers>,
     question: Question,
     place: Resolved,
-    symbol: SymbolAt,
-    offset: usize,
+    about: About,
+    /// Number of results to skip.
+    skip: usize,
 }
 
-/// Judges a question as a look at the file that has the symbol.
+/// Judges a question as a look at the file that it is about.
 pub(super) fn judge(
     gate: &Gate,
     call_context: ToolCallContext<'_>,
     question: Question,
-    symbol: SymbolAt,
-    offset: usize,
+    (path, about): (&str, About),
+    skip: usize,
 ) -> Result<CheckedCall, Refusal> {
-    let place = gate.resolve(&symbol.path, Purpose::Read)?;
+    let place = gate.resolve(path, Purpose::Read)?;
     let servers = Arc::clone(gate.language_servers());
     let title = match question {
         Question::References => "Find references from",
         Question::Definition => "Find a definition from",
         Question::Hover => "Ask about a symbol of",
+        Question::Problems => "Find the problems of",
+        Question::Actions => "Find fixes for",
+        Question::Symbols(_) => "Find symbols of the project of",
+        // What changes files is judged by `code_edit.rs`.
+        Question::Rename(_) | Question::Action(_) => "Ask about",
     };
-    let what = format!("{} {} {offset}", symbol.line, symbol.name);
-    let ask = |place| SymbolQuestion { servers, question, place, symbol, offset };
+    let what = format!("{about:?} {question:?} {skip}");
+    let ask = |place| CodeQuestion { servers, question, place, about, skip };
     Ok(CheckedCall::from(gate.look(call_context, title, place, what, ask)?))
 }
 
-impl Action for SymbolQuestion {
+impl Action for CodeQuestion {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let summary =
-                format!("Did not find {} in {}", one_line(&self.symbol.name, LINE), self.place.display());
+            let summary = format!("Found nothing about {} in {}", self.about.name(), self.place.display());
             match self.ask(context).await {
                 Ok(outcome) => outcome,
                 Err(_) if context.cancel.is_cancelled() => {
@@ -68,7 +107,7 @@ impl Action for SymbolQuestion {
     }
 }
 
-impl SymbolQuestion {
+impl CodeQuestion {
     async fn ask(&self, context: &ToolContext) -> Result<Outcome, String> {
         let workspace = &context.workspace;
         let text = match workspace.read(&self.place).await {
@@ -78,51 +117,108 @@ impl SymbolQuestion {
             }
             Err(error) => return Err(error.to_string()),
         };
-        let mask = context.mask();
+        let (mask, shown) = (context.mask(), self.place.display());
         let offset =
-            find_symbol(&text, &self.symbol).map_err(|reason| mask.masked(&reason).unwrap_or(reason))?;
+            self.about.offset(&shown, &text).map_err(|reason| mask.masked(&reason).unwrap_or(reason))?;
         let document = Document { path: self.place.absolute().to_owned(), text: text.as_str().into() };
         let place = Place { document, offset };
         let others = open_documents(workspace);
-        let answer = self.servers.ask(self.question, &place, &others, &context.cancel).await;
-        let (name, shown) = (one_line(&self.symbol.name, LINE), self.place.display());
-        match answer.map_err(|error| error.to_string())? {
-            Answer::Text(text) if text.is_empty() => Ok(Outcome::new(
-                ToolStatus::Ok,
-                format!("Nothing is known of {name}."),
-                format!("{name} in {shown}"),
-            )),
-            Answer::Text(text) => {
-                let text = mask.masked(&text).unwrap_or(text);
-                Ok(Outcome::new(ToolStatus::Ok, text, format!("{name} in {shown}")))
+        let answer = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+        let name = self.about.name();
+        let counted = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            count => format!("{count} {what}s"),
+        };
+        let (text, summary) = match answer.map_err(|error| error.to_string())? {
+            Answer::Text(text) if text.is_empty() => {
+                (format!("Nothing is known of {name}."), format!("{name} in {shown}"))
             }
+            Answer::Text(text) => (mask.masked(&text).unwrap_or(text), format!("{name} in {shown}")),
             Answer::Locations(locations) => {
-                let count = locations.len();
-                let summary = match count {
-                    1 => format!("1 place of {name}"),
-                    _ => format!("{count} places of {name}"),
-                };
-                let text = list(&locations, self.offset, context).await;
-                Ok(Outcome::new(ToolStatus::Ok, text, summary))
+                let summary = format!("{} of {name}", counted(locations.len(), "place"));
+                (list(&locations, self.skip, context).await, summary)
             }
-        }
+            Answer::Problems(problems) => {
+                let lines: Vec<String> =
+                    problems.iter().map(|problem| problem_line(&shown, problem)).collect();
+                let text = page(&lines, self.skip, "There are no problems.");
+                (
+                    mask.masked(&text).unwrap_or(text),
+                    format!("{} in {shown}", counted(lines.len(), "problem")),
+                )
+            }
+            Answer::Actions(actions) => {
+                let lines: Vec<String> = actions.iter().map(action_line).collect();
+                let text = page(&lines, self.skip, "The language server offers nothing for this line.");
+                (mask.masked(&text).unwrap_or(text), format!("{} for {name}", counted(lines.len(), "fix")))
+            }
+            Answer::Symbols(symbols) => {
+                let lines: Vec<String> =
+                    symbols.iter().filter_map(|symbol| symbol_line(symbol, workspace)).collect();
+                let text = page(&lines, self.skip, "Nothing found.");
+                (mask.masked(&text).unwrap_or(text), counted(lines.len(), "symbol"))
+            }
+            // Only asked for by what judges an edit.
+            Answer::Edit(_) => return Err("The language server proposed an edit.".to_owned()),
+        };
+        Ok(Outcome::new(ToolStatus::Ok, text, summary))
+    }
+}
+
+/// A problem as `path:line:column severity: message`.
+pub(crate) fn problem_line(path: &str, problem: &Problem) -> String {
+    let severity = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Information => "information",
+        Severity::Hint => "hint",
+    };
+    let Problem { line, column, message, .. } = problem;
+    format!("{}:{line}:{column} {severity}: {message}", exact_line(path))
+}
+
+fn action_line(action: &CodeAction) -> String {
+    let kind = if action.kind.is_empty() { String::new() } else { format!(" ({})", action.kind) };
+    let preferred = if action.is_preferred { ", preferred" } else { "" };
+    format!("- {}{kind}{preferred}", action.title)
+}
+
+/// A symbol as `path:line kind name`; none where it is in a file that may not be read.
+fn symbol_line(symbol: &Symbol, workspace: &Workspace) -> Option<String> {
+    let Symbol { name, kind, container, location } = symbol;
+    let place = workspace.resolve(&location.path.to_string_lossy(), Purpose::Read).ok()?;
+    let may_be_named = matches!(workspace.read_access(&place), ReadAccess::Free | ReadAccess::Outside);
+    let within = if container.is_empty() { String::new() } else { format!(" in {container}") };
+    let line = u64::from(location.line) + 1;
+    may_be_named.then(|| format!("{}:{line} {kind} {name}{within}", place.display()))
+}
+
+/// One page of lines, and how to go on.
+fn page(lines: &[String], skip: usize, nothing: &str) -> String {
+    let mut text: Vec<String> = lines.iter().skip(skip).take(LINES).cloned().collect();
+    let next = skip.saturating_add(text.len());
+    if text.is_empty() {
+        text.push(if lines.is_empty() { nothing } else { "There are no more results." }.to_owned());
+    } else if next < lines.len() {
+        text.push(format!("({} more: call it again with `offset` {next}.)", lines.len() - next));
+    }
+    text.join("\n")
+}
+
+/// The byte offset at which a line begins.
+fn line_start(path: &str, text: &str, line: usize) -> Result<usize, String> {
+    let count = text.lines().count();
+    match line > count.max(1) {
+        true => Err(format!("{} has no line {line}: it ends at line {count}.", exact_line(path))),
+        false => Ok(text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()),
     }
 }
 
 /// The byte offset of a symbol in its line: where it stands as a word of its own, else where it first occurs.
 fn find_symbol(text: &str, symbol: &SymbolAt) -> Result<usize, String> {
-    let mut start = 0;
-    let Some(line) = text.split_inclusive('\n').nth(symbol.line - 1) else {
-        let count = text.lines().count();
-        return Err(format!(
-            "{} has no line {}: it ends at line {count}.",
-            exact_line(&symbol.path),
-            symbol.line
-        ));
-    };
-    for before in text.split_inclusive('\n').take(symbol.line - 1) {
-        start += before.len();
-    }
+    let start = line_start(&symbol.path, text, symbol.line)?;
+    let line = text.get(start..).unwrap_or_default();
+    let line = line.split_inclusive('\n').next().unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let stands_alone = |at: usize| {
         let (before, after) = (&line[..at], &line[at + symbol.name.len()..]);
@@ -138,7 +234,7 @@ fn find_symbol(text: &str, symbol: &SymbolAt) -> Result<usize, String> {
 }
 
 /// The documents of the editor that a task may read.
-fn open_documents(workspace: &Workspace) -> Vec<Document> {
+pub(crate) fn open_documents(workspace: &Workspace) -> Vec<Document> {
     let may_be_read = |path: &std::path::Path| {
         let place = workspace.resolve(&path.to_string_lossy(), Purpose::Read);
         place.is_ok_and(|place| workspace.read_access(&place) == ReadAccess::Free)
@@ -197,14 +293,7 @@ async fn list(locations: &[Location], offset: usize, context: &ToolContext) -> S
             }
         }
     }
-    let count = lines.len();
-    let mut text: Vec<String> = lines.into_iter().skip(offset).take(LINES).collect();
-    let next = offset.saturating_add(text.len());
-    if text.is_empty() {
-        text.push(if count == 0 { "Nothing found." } else { "There are no more results." }.to_owned());
-    } else if next < count {
-        text.push(format!("({} more: call it again with `offset` {next}.)", count - next));
-    }
+    let mut text = vec![page(&lines, offset, "Nothing found.")];
     if hidden > 0 {
         text.push(format!("({hidden} in files that you may not read.)"));
     }

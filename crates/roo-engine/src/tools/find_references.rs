@@ -1,12 +1,19 @@
 //! `find_references`.
 
-use super::code_question;
+use super::code_question::{self, About};
 use crate::policy::{CheckedCall, Gate, Refusal, Tool, ToolCallContext};
 use roo_catalog::FindReferences;
 use roo_language_servers::Question;
 
 impl Tool for FindReferences {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        code_question::judge(gate, call_context, Question::References, self.symbol, self.offset)
+        let about = About::Symbol(self.symbol.clone());
+        code_question::judge(
+            gate,
+            call_context,
+            Question::References,
+            (&self.symbol.path, about),
+            self.offset,
+        )
     }
 }

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
 use crate::server_tools::NoTask;
-use crate::tool_run::{CommandLimits, ToolContext, UserShell};
+use crate::tool_run::{CommandLimits, NoChanges, ToolContext, UserShell};
+use roo_documents::Extractor;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::exec::EnvironmentRules;
@@ -63,6 +64,8 @@ impl Fixture {
             to_background: CancellationToken::new(),
             commands: Arc::new(UserShell),
             shadow: None,
+            changes: Arc::new(NoChanges),
+            extractor: Extractor::in_process(),
             caller: Arc::new(NoTask),
         };
         let fixture = Self { directory, context, shown };

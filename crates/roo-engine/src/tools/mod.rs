@@ -5,16 +5,21 @@
 //! the task in [`crate::engine`].
 
 mod access_mcp_resource;
+mod apply_code_action;
 mod apply_diff;
 mod apply_patch;
 mod attempt_completion;
 mod browser_action;
-mod code_question;
+mod code_actions;
+mod code_edit;
+pub(crate) mod code_question;
 mod codebase_search;
 mod command_effects;
 mod context_command;
 mod conversation;
+mod diagnostics;
 mod edit;
+mod edit_file;
 mod execute_command;
 mod fetch_instructions;
 mod find_references;
@@ -29,7 +34,9 @@ mod native;
 mod new_task;
 mod read_command_output;
 mod read_file;
+mod rename_symbol;
 mod request_scope_expansion;
+mod run_slash_command;
 mod search_and_replace;
 mod search_files;
 mod search_mcp_tools;
@@ -40,7 +47,9 @@ pub(crate) mod skill;
 mod stop_command;
 mod switch_mode;
 mod use_mcp_tool;
+mod view_diff;
 mod withheld;
+mod workspace_symbols;
 mod write_to_file;
 
 pub(crate) use self::codebase_search::codebase_search_result;

@@ -4,14 +4,14 @@ use futures_util::future::BoxFuture;
 use quick_xml::escape::partial_escape;
 use serde_json::json;
 
+use crate::file_contents;
 use crate::policy::{
     Access, Action, CallAssessment, CheckedCall, Gate, Permitted, Plan, Refusal, TITLE, Tool, ToolCallContext,
 };
 use crate::tool_run::{Outcome, ToolContext};
-use roo_catalog::ReadFile;
+use roo_catalog::{ReadFile, ReadRequest};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::rule::RuleSubject;
-use roo_text::lines::LineRange;
 use roo_text::render;
 use roo_workspace::{IMAGES_BYTES, Purpose, ReadError, Reading, Resolved};
 
@@ -24,9 +24,7 @@ struct ReadTarget {
     /// The file, or why it can't be read; one unreadable file doesn't hide the others.
     path: Result<Resolved, String>,
     /// As the model wrote it.
-    named: String,
-    /// The ranges; the whole file when empty.
-    ranges: Vec<LineRange>,
+    request: ReadRequest,
 }
 
 /// Reads files.
@@ -57,7 +55,7 @@ impl Tool for ReadFile {
                     Ok(path)
                 }
             };
-            files.push(ReadTarget { path, named: file.path, ranges: file.ranges });
+            files.push(ReadTarget { path, request: file });
         }
         let shown = names.join("\n");
         Ok(CheckedCall::from(CallAssessment {
@@ -89,14 +87,20 @@ async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
     result.text.push_str("<files>\n");
     for file in &files {
         if context.cancel.is_cancelled() {
-            return Outcome::new(ToolStatus::Interrupted, "Reading was interrupted.", "Interrupted");
+            return interrupted();
         }
-        let path = partial_escape(&file.named);
+        let path = partial_escape(&file.request.path);
         result.text.push_str(&format!("<file><path>{path}</path>\n"));
         match &file.path {
             Err(reason) => result.fail(reason),
             Ok(place) => match context.workspace.read(place).await {
-                Ok(contents) => result.show(place, contents, &file.ranges),
+                Ok(contents) => {
+                    let show =
+                        file_contents::show(place, contents, &file.request, &mut result, &context.extractor);
+                    if context.cancel.run_until_cancelled(show).await.is_none() {
+                        return interrupted();
+                    }
+                }
                 Err(error) => {
                     if let ReadError::NotFound { .. } = error {
                         result.seen.push((place.display(), None));
@@ -111,8 +115,8 @@ async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
 
     let read = files.len().saturating_sub(result.failed);
     let summary = match (files.as_slice(), result.failed) {
-        ([file], 0) => format!("Read {}", file.named),
-        ([file], _) => format!("Could not read {}", file.named),
+        ([file], 0) => format!("Read {}", file.request.path),
+        ([file], _) => format!("Could not read {}", file.request.path),
         (files, 0) => format!("Read {} files", files.len()),
         (files, _) => format!("Read {read} of {} files", files.len()),
     };
@@ -124,11 +128,16 @@ async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
     }
 }
 
+fn interrupted() -> Outcome {
+    Outcome::new(ToolStatus::Interrupted, "Reading was interrupted.", "Interrupted")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;
     use roo_protocol::ids::Digest;
+    use roo_text::indented_block::IndentedBlock;
     use roo_text::lines::LineRange;
     use roo_workspace::Purpose;
 
@@ -139,8 +148,10 @@ mod tests {
     fn target(fixture: &Fixture, name: &str, ranges: &[(usize, usize)]) -> ReadTarget {
         ReadTarget {
             path: fixture.context.workspace.resolve(name, Purpose::Read).map_err(|error| error.to_string()),
-            named: name.to_owned(),
-            ranges: ranges.iter().map(|&(start, end)| LineRange { start, end }).collect(),
+            request: ReadRequest::lines(
+                name,
+                ranges.iter().map(|&(start, end)| LineRange { start, end }).collect(),
+            ),
         }
     }
 
@@ -232,7 +243,58 @@ mod tests {
         assert!(text.contains("<binary_file format=\"bin\">2 bytes, not shown</binary_file>"));
         let image = read(&fixture, "a.PNG", &[]).await;
         assert_eq!(image.images, ["data:image/png;base64,iVBORwA="]);
-        assert!(read(&fixture, "latin", &[]).await.text.contains("not valid UTF-8"));
+        let latin = read(&fixture, "latin", &[]).await;
+        assert!(
+            latin.text.contains("<notice>The file is encoded in windows-1252. Edits keep that.</notice>\n")
+                && latin.text.contains("1 | café\n"),
+            "{}",
+            latin.text
+        );
+    }
+
+    #[tokio::test]
+    async fn a_definition_or_the_block_around_a_line_is_read_by_name_and_line() {
+        let text = "fn a() {\n    b();\n}\n\nfn b() {\n    c();\n}\n";
+        let fixture = Fixture::new(&[("a.rs", text)]);
+        let of = async |block, symbol: Option<&str>| {
+            let mut file = target(&fixture, "a.rs", &[]);
+            file.request.block = block;
+            file.request.symbol = symbol.map(str::to_owned);
+            run(vec![file], &fixture.context).await
+        };
+        let block = IndentedBlock { anchor: 6, levels: 0, siblings: false, header: true, most: 100 };
+        for outcome in [of(Some(block), None).await, of(None, Some("b")).await] {
+            assert!(
+                outcome
+                    .text
+                    .contains("<content lines=\"5-7\">\n5 | fn b() {\n6 |     c();\n7 | }\n</content>"),
+                "{}",
+                outcome.text
+            );
+            assert_eq!(outcome.seen, [("a.rs".to_owned(), Some(Digest::of(text)))]);
+        }
+        let missing = of(None, Some("d")).await;
+        assert_eq!((missing.status, missing.seen), (ToolStatus::Failed, vec![]));
+        assert!(missing.text.contains("There is no definition of d here."), "{}", missing.text);
+        let beyond = of(Some(IndentedBlock { anchor: 9, ..block }), None).await;
+        assert!(beyond.text.contains("There is no line 9: the file has 7 lines."), "{}", beyond.text);
+    }
+
+    #[tokio::test]
+    async fn a_notebook_is_read_as_its_cells() {
+        let notebook = r##"{"cells":[{"cell_type":"markdown","source":["# A\n","b"]},{"cell_type":"code","source":"c()"}]}"##;
+        let fixture = Fixture::new(&[("a.ipynb", notebook)]);
+        insta::assert_snapshot!(read(&fixture, "a.ipynb", &[]).await.text);
+        let part = read(&fixture, "a.ipynb", &[(5, 6)]).await;
+        assert!(
+            part.text.contains("<content lines=\"5-6\">\n5 | --- Cell 2 (code) ---\n6 | c()\n"),
+            "{}",
+            part.text
+        );
+        fixture.put("bad.ipynb", b"[]");
+        let bad = read(&fixture, "bad.ipynb", &[]).await;
+        assert_eq!(bad.status, ToolStatus::Failed);
+        assert!(bad.text.contains("The notebook can't be read: it has no list of cells."), "{}", bad.text);
     }
 
     #[tokio::test]

@@ -28,11 +28,22 @@ impl Edit for SearchAndReplace {
     }
 
     fn apply(&self, _gate: &Gate, file: &FileBefore<'_>) -> Result<(String, Option<String>), Refusal> {
-        let text = file.existing()?;
-        let replaced = edit::replace(text, &self.replacement).map_err(|error| {
-            of_masked(&self.replacement.search, Refusal::mistake(RefusalRule::Content, error))
-        })?;
-        let notice = replaced.notice();
-        Ok((replaced.text, notice))
+        let mut text = file.existing()?.to_owned();
+        let mut notice = None;
+        let count = self.replacements.len();
+        for (index, replacement) in self.replacements.iter().enumerate() {
+            let replaced = edit::replace(&text, replacement).map_err(|error| {
+                let text = match count {
+                    1 => error.to_string(),
+                    _ => {
+                        format!("Nothing was changed, because of operation {} of {count}. {error}", index + 1)
+                    }
+                };
+                of_masked(&replacement.search, Refusal::mistake(RefusalRule::Content, text))
+            })?;
+            notice = notice.or(replaced.notice());
+            text = replaced.text;
+        }
+        Ok((text, notice))
     }
 }

@@ -21,7 +21,7 @@ use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::cut;
 use roo_workspace::{
-    EDIT_LIMIT, FileReader, FoundKind, Purpose, ReadAccess, ReadError, Resolved, Walk, Workspace,
+    EDIT_LIMIT, FileReader, FoundKind, Purpose, ReadAccess, ReadError, Resolved, Walk, Workspace, to_utf8,
 };
 
 /// The most matching lines of a result.
@@ -32,6 +32,9 @@ const LINE_CHARACTERS: usize = 500;
 
 /// The most text of a result, in bytes.
 const RESULT_BYTES: usize = 256 << 10;
+
+/// The most matches that are skipped, since they are found all the same.
+const SKIPPED: usize = 10_000;
 
 /// The largest compiled expression, in bytes.
 const EXPRESSION_BYTES: usize = 10 << 20;
@@ -44,34 +47,32 @@ struct Search {
     regex: String,
     /// A glob on file names.
     file_pattern: Option<String>,
+    /// Number of matches to skip.
+    offset: usize,
 }
 
 impl Tool for SearchFiles {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
-        let what = format!("{} {:?}", self.regex, self.file_pattern);
+        let what = format!("{} {:?} {}", self.regex, self.file_pattern, self.offset);
         Ok(CheckedCall::from(gate.look(call_context, "Search", directory, what, |directory| Search {
             directory,
             regex: self.regex,
             file_pattern: self.file_pattern,
+            offset: self.offset.min(SKIPPED),
         })?))
     }
 }
 
 impl Action for Search {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
-        Box::pin(run(self.directory, self.regex, self.file_pattern, context))
+        Box::pin(run(*self, context))
     }
 }
 
 /// Searches the files below a directory: unsaved text where an editor has it open, else the disk.
 /// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out.
-async fn run(
-    directory: Resolved,
-    regex: String,
-    file_pattern: Option<String>,
-    context: &ToolContext,
-) -> Outcome {
+async fn run(Search { directory, regex, file_pattern, offset }: Search, context: &ToolContext) -> Outcome {
     let shown = directory.display();
     let failed = |text| Outcome::new(ToolStatus::Failed, text, format!("Did not search {shown}"));
     let matcher = RegexMatcherBuilder::new()
@@ -96,10 +97,10 @@ async fn run(
 
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
     let mask = context.mask();
-    let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), &mask, &cancel);
+    let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), offset, &mask, &cancel);
     match roo_durable::spawn_blocking(work).await {
         Ok(Some(results)) => {
-            let summary = format!("Found {} results in {shown}", results.count);
+            let summary = format!("Found {} results in {shown}", results.shown());
             Outcome::new(ToolStatus::Ok, results.into_text(), summary)
         }
         Ok(None) | Err(_) => {
@@ -141,6 +142,8 @@ struct FileSearch<'a> {
     directory: &'a Resolved,
     matcher: &'a RegexMatcher,
     mask: &'a TextMask,
+    /// Number of matches to skip.
+    offset: usize,
     /// Files that an editor has open, by real path.
     open: HashSet<PathBuf>,
     cancel: &'a CancellationToken,
@@ -157,12 +160,21 @@ fn search(
     directory: &Resolved,
     matcher: &RegexMatcher,
     pattern: Option<&FilePattern>,
+    offset: usize,
     mask: &TextMask,
     cancel: &CancellationToken,
 ) -> Option<Results> {
     let open = workspace.documents().with_files().into_iter().map(|(path, _)| path).collect();
-    let search =
-        FileSearch { workspace, directory, matcher, mask, open, cancel, is_over: AtomicBool::new(false) };
+    let search = FileSearch {
+        workspace,
+        directory,
+        matcher,
+        mask,
+        offset,
+        open,
+        cancel,
+        is_over: AtomicBool::new(false),
+    };
     let walk = Walk { recursive: true, leave_out: |name| name == ".git" };
     let mut paths = walk
         .below(directory, workspace.rules(directory))
@@ -202,7 +214,7 @@ impl FileSearch<'_> {
         to_search: mpsc::SyncSender<Batch>,
         searched: &mpsc::Receiver<(usize, Vec<FileFindings>)>,
     ) -> Results {
-        let mut results = Results::default();
+        let mut results = Results { offset: self.offset, ..Results::default() };
         let mut to_search = Some(to_search);
         // Of batches whose turn has not come.
         let mut early: HashMap<usize, Vec<FileFindings>> = HashMap::new();
@@ -271,7 +283,7 @@ impl FileSearch<'_> {
         matcher: &RegexMatcher,
     ) -> Option<FileFindings> {
         let file = self.directory.below(path);
-        let mut found = FileFindings::default();
+        let mut found = FileFindings { offset: self.offset, ..FileFindings::default() };
         let buffer = match self.open.contains(file.absolute()) {
             true => self.workspace.documents().at(file.absolute()),
             false => None,
@@ -290,7 +302,7 @@ impl FileSearch<'_> {
                 Err(_) => return None,
             },
         };
-        let mut bytes = without_carriage_returns(bytes);
+        let mut bytes = without_carriage_returns(to_utf8(bytes));
         if !is_found(searcher, matcher, &bytes) {
             return None;
         }
@@ -331,6 +343,9 @@ fn without_carriage_returns(bytes: Vec<u8>) -> Vec<u8> {
 #[derive(Default)]
 struct Results {
     text: String,
+    /// Number of the first matches that are left out.
+    offset: usize,
+    /// Number of the matches so far, with those that are left out.
     count: usize,
     /// True if there are more than are shown.
     more: bool,
@@ -348,10 +363,18 @@ impl Results {
         if file.pieces.is_empty() {
             return;
         }
+        let matches = file.pieces.iter().filter(|piece| matches!(piece, Piece::Match(_))).count();
+        if self.count + matches <= self.offset {
+            self.count += matches;
+            return;
+        }
         self.text.push_str(&format!("# {}\n", file.path));
         for piece in file.pieces {
             match piece {
-                Piece::Match(_) if self.count == RESULTS || self.text.len() > RESULT_BYTES => {
+                Piece::Match(_) if self.count < self.offset => self.count += 1,
+                // What is around a match that is left out.
+                Piece::Context(_) | Piece::Break if self.count < self.offset => {}
+                Piece::Match(_) if self.shown() == RESULTS || self.text.len() > RESULT_BYTES => {
                     self.more = true;
                     break;
                 }
@@ -364,6 +387,11 @@ impl Results {
             }
         }
         self.text.push_str("----\n");
+    }
+
+    /// Number of the matches that are shown.
+    fn shown(&self) -> usize {
+        self.count.saturating_sub(self.offset)
     }
 
     fn into_text(self) -> String {
@@ -382,10 +410,21 @@ impl Results {
     }
 
     fn into_found(self) -> String {
-        match (self.count, self.more) {
-            (0, _) => "No results found.".to_owned(),
-            (count, true) => {
-                format!("Showing first {count} of {count}+ results. Use a narrower search.\n\n{}", self.text)
+        let (offset, until) = (self.offset, self.count);
+        match (self.shown(), self.more) {
+            (0, _) if until == 0 => "No results found.".to_owned(),
+            (0, _) => format!("There are no more results: there are {until} in all."),
+            (count, true) if offset == 0 => format!(
+                "Showing first {count} of {count}+ results. Use a narrower search, or `offset` {until} to go on.\n\n{}",
+                self.text
+            ),
+            (_, true) => format!(
+                "Showing results {} to {until} of {until}+. Use `offset` {until} to go on.\n\n{}",
+                offset + 1,
+                self.text
+            ),
+            (_, false) if offset > 0 => {
+                format!("Showing results {} to {until} of {until}.\n\n{}", offset + 1, self.text)
             }
             (1, false) => format!("Found 1 result.\n\n{}", self.text),
             (count, false) => format!("Found {count} results.\n\n{}", self.text),
@@ -398,9 +437,12 @@ impl Results {
 struct FileFindings {
     path: String,
     pieces: Vec<Piece>,
-    /// Number of the pieces that are matches, and their text in bytes.
+    /// Number of the pieces that are matches, and the text in bytes of those that are shown even if all that are left out
+    /// are in this file.
     matches: usize,
     bytes: usize,
+    /// Number of matches to skip, here or in other files.
+    offset: usize,
     /// True if it could not be read.
     is_unread: bool,
     /// True if it had something that looks like a secret.
@@ -422,7 +464,9 @@ impl FileFindings {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\n', '\r']);
         let text = format!("{:>3} | {}\n", number.unwrap_or_default(), cut(line, LINE_CHARACTERS));
-        self.bytes += text.len();
+        if self.matches >= self.offset {
+            self.bytes += text.len();
+        }
         text
     }
 }
@@ -435,7 +479,7 @@ impl Sink for FileFindings {
         self.pieces.push(Piece::Match(line));
         self.matches += 1;
         // One more than is shown, to know that there is more.
-        Ok(self.matches <= RESULTS && self.bytes <= RESULT_BYTES)
+        Ok(self.matches <= RESULTS + self.offset && self.bytes <= RESULT_BYTES)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
@@ -460,7 +504,39 @@ mod tests {
 
     async fn search_in(fixture: &Fixture, directory: &str, regex: &str, pattern: Option<&str>) -> Outcome {
         let directory = fixture.context.workspace.resolve(directory, Purpose::List).unwrap();
-        run(directory, regex.to_owned(), pattern.map(str::to_owned), &fixture.context).await
+        let search = Search {
+            directory,
+            regex: regex.to_owned(),
+            file_pattern: pattern.map(str::to_owned),
+            offset: 0,
+        };
+        run(search, &fixture.context).await
+    }
+
+    #[tokio::test]
+    async fn more_results_than_are_shown_come_page_by_page() {
+        let fixture =
+            Fixture::new(&[("a", &"hit\n".repeat(250)), ("b", &"hit\n".repeat(400)), ("c", "hit\nx\n")]);
+        let page = async |offset| {
+            let directory = fixture.context.workspace.resolve(".", Purpose::List).unwrap();
+            let search = Search { directory, regex: "hit".to_owned(), file_pattern: None, offset };
+            run(search, &fixture.context).await.text
+        };
+        let first = page(0).await;
+        assert!(first.starts_with(
+            "Showing first 300 of 300+ results. Use a narrower search, or `offset` 300 to go on."
+        ));
+        let second = page(300).await;
+        assert!(
+            second.starts_with(
+                "Showing results 301 to 600 of 600+. Use `offset` 600 to go on.\n\n# b\n 51 | hit\n"
+            ),
+            "{second}"
+        );
+        let third = page(600).await;
+        assert!(third.starts_with("Showing results 601 to 651 of 651.\n\n# b\n351 | hit\n"), "{third}");
+        assert!(third.ends_with("400 | hit\n----\n# c\n  1 | hit\n  2 | x\n----\n"), "{third}");
+        assert_eq!(page(700).await, "There are no more results: there are 651 in all.");
     }
 
     async fn found(fixture: &Fixture, regex: &str) -> String {

@@ -379,6 +379,9 @@ mod tests {
                 ToolName::ApplyDiff
                 | ToolName::InsertContent
                 | ToolName::SearchAndReplace
+                | ToolName::EditFile
+                | ToolName::ApplyCodeAction
+                | ToolName::RenameSymbol
                 | ToolName::ApplyPatch => &["architect", "code", "debug"],
                 ToolName::ExecuteCommand
                 | ToolName::ReadCommandOutput
@@ -402,7 +405,8 @@ mod tests {
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
              list_files, search_files, codebase_search, list_code_definition_names, find_references, \
-             go_to_definition, hover, browser_action, ask_followup_question, update_todo_list, switch_mode, skill, \
+             go_to_definition, hover, workspace_symbols, diagnostics, code_actions, browser_action, \
+             ask_followup_question, update_todo_list, switch_mode, skill, \
              fetch_instructions, attempt_completion, complete_with_failure."
         );
     }
@@ -472,10 +476,11 @@ mod tests {
     fn what_is_more_than_another_mode_may_do_is_named() {
         let (architect, ask) = (mode("architect"), mode("ask"));
         assert_eq!(ask.beyond(&architect), Vec::<String>::new());
-        let edits = ["apply_diff", "search_and_replace", "insert_content"];
+        let edits =
+            ["apply_diff", "search_and_replace", "insert_content", "apply_code_action", "rename_symbol"];
         let more = architect.beyond(&ask);
-        assert_eq!(more[..3], edits);
-        assert_eq!(more[3..], [r"changing files that match `\.md$`"]);
+        assert_eq!(more[..5], edits);
+        assert_eq!(more[5..], [r"changing files that match `\.md$`"]);
         let mut wide = Mode::clone(&architect);
         wide.file_restriction = None;
         wide.can_delegate_to = vec!["code".to_owned()];

@@ -95,19 +95,19 @@ mod tests {
     #[test]
     fn a_call_of_a_tool_that_does_not_exist_is_found() {
         for (text, expected) in [
-            ("So:\n<edit_file>\n<target>a</target>\n</edit_file>", Some("edit_file")),
+            ("So:\n<edit_lines>\n<target>a</target>\n</edit_lines>", Some("edit_lines")),
             ("<bash><command>ls > a</command></bash>\nThen <x>.", Some("bash")),
             ("<tool_call>\n<run_it>\n<x>1</x></run_it>\n</tool_call>", Some("run_it")),
             ("<tool_call><run_it><x>1</x></run_it></tool_call>", Some("run_it")),
             ("<invoke name=\"fly\">\n<parameter name=\"to\">b</parameter></invoke>", Some("fly")),
-            ("```\nls\n```\n<edit_file><path>a</path></edit_file>", Some("edit_file")),
+            ("```\nls\n```\n<edit_lines><path>a</path></edit_lines>", Some("edit_lines")),
             // Nothing of these is a call.
             ("All done!", None),
-            ("Use <edit_file><path>a</path></edit_file>.", None),
+            ("Use <edit_lines><path>a</path></edit_lines>.", None),
             ("<ul>\n<li>a</li>\n</ul>", None),
-            ("<edit_file> is missing.", None),
-            ("<edit_file>\n<path>a</path>", None),
-            ("```xml\n<edit_file>\n<path>a</path>\n</edit_file>\n```", None),
+            ("<edit_lines> is missing.", None),
+            ("<edit_lines>\n<path>a</path>", None),
+            ("```xml\n<edit_lines>\n<path>a</path>\n</edit_lines>\n```", None),
             ("<read_file>\n<path>a</path>\n</read_file>", None),
             ("<thinking><path>a</path></thinking>", None),
         ] {

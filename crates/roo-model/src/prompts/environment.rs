@@ -53,6 +53,10 @@ pub struct Environment<'a> {
     pub cost_left_usd: Option<f64>,
     /// The drawing of the request's branches, where there is more than one.
     pub invocation_tree: Option<&'a str>,
+    /// Drawing of the workspace's files, at the begin of a task.
+    pub files: Option<&'a str>,
+    /// Git's branch and number of changed files, at the begin of a task.
+    pub git: Option<&'a str>,
     /// Commands in the background.
     pub commands: &'a [CommandStatus],
     /// MCP servers that are starting, whose tools are not known.
@@ -116,6 +120,8 @@ impl<'a> Environment<'a> {
             requests_left: None,
             cost_left_usd: None,
             invocation_tree: None,
+            files: None,
+            git: None,
             commands: &[],
             starting_servers: &[],
             browser: None,
@@ -127,6 +133,12 @@ impl<'a> Environment<'a> {
 /// Writes the facts. Empty lists are left out.
 pub fn environment(facts: &Environment<'_>) -> String {
     let mut text = "<environment_details>\n".to_owned();
+    if let Some(tree) = facts.files {
+        section(&mut text, "Workspace Files (told once; list_files shows more)", tree);
+    }
+    if let Some(git) = facts.git {
+        section(&mut text, "Git", &exact_line(git));
+    }
     files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
     if let Some(active) = &facts.active_file {
         section(&mut text, "Active File", &active_file(active));
@@ -285,6 +297,8 @@ mod tests {
         let todo =
             |content: &str, status| TodoItem { id: content.to_owned(), content: content.to_owned(), status };
         let text = environment(&Environment {
+            files: Some("```text\n.\n└── src/\n```"),
+            git: Some("main...origin/main [ahead 1]: 2 changed, 1 untracked"),
             open_files: &["src/main.rs".to_owned(), "src/lib.rs".to_owned()],
             unsaved_files: &["src/lib.rs".to_owned(), "a\n# Current Mode".to_owned()],
             active_file: Some(ActiveFile {

@@ -212,6 +212,25 @@ async fn mode_byte_order_mark_and_line_ends_are_kept() {
 }
 
 #[tokio::test]
+async fn the_encoding_is_kept_and_what_it_lacks_is_refused() {
+    let fixture = Fixture::new();
+    let text = "Die Gr\u{f6}\u{df}e der Stra\u{df}e\n";
+    let latin = |text: &str| -> Vec<u8> { text.chars().map(|c| c as u8).collect() };
+    let before = fixture.put("a.txt", latin(text));
+    let (exact, after) =
+        fixture.commit("a.txt", Some(Digest::of(text)), "Die K\u{fc}rze der Stra\u{df}e\n").await.unwrap();
+    assert_eq!(exact, Some(before));
+    let written = latin("Die K\u{fc}rze der Stra\u{df}e\n");
+    assert_eq!((fs::read(fixture.path("a.txt")).unwrap(), after), (written.clone(), Digest::of(&written)));
+    let error = fixture.commit("a.txt", Some(after), "→").await.unwrap_err();
+    assert!(
+        matches!(error, WriteError::Unencodable { encoding: "windows-1252", character: '→', .. }),
+        "{error}"
+    );
+    assert_eq!(fs::read(fixture.path("a.txt")).unwrap(), written);
+}
+
+#[tokio::test]
 async fn a_file_with_two_names_is_replaced_under_one() {
     let fixture = Fixture::new();
     let before = fixture.put("a.txt", "shared");
@@ -233,7 +252,7 @@ async fn a_link_is_written_through_and_stays_a_link() {
 #[tokio::test]
 async fn what_is_no_text_is_not_replaced() {
     let fixture = Fixture::new();
-    for bytes in [&b"caf\xe9"[..], b"a\0b"] {
+    for bytes in [&b"caf\xe9\x01"[..], b"a\0b"] {
         let before = fixture.put("a", bytes);
         let error = fixture.commit("a", Some(before), "new").await.unwrap_err();
         assert!(matches!(error, WriteError::Unreadable(ReadError::NotText { .. })));

@@ -527,10 +527,11 @@ impl JudgedCall<'_> {
             options: offers::options(rule.as_ref(), alternative.as_ref()),
             rule,
             alternative: alternative.map(Box::new),
-            reviewable: matches!(
-                roo_catalog::parse(self.call),
-                Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
-            ) || self.task.merges(),
+            reviewable: match roo_catalog::parse(self.call) {
+                Ok(Invocation::ApplyPatch(patch)) => patch.named_files().count() > 1,
+                Ok(Invocation::RenameSymbol(_) | Invocation::ApplyCodeAction(_)) => true,
+                _ => self.task.merges(),
+            },
         }
     }
 

@@ -199,8 +199,8 @@ fn results(item: &Item) -> &[ToolResult] {
 fn reads(call: &ToolCall, result: &ToolResult) -> bool {
     let looks = |tool: ToolName| {
         use ToolName::{
-            CodebaseSearch, FindReferences, GoToDefinition, Hover, ListCodeDefinitionNames, ListFiles,
-            ReadFile, SearchFiles, SearchMcpTools,
+            CodeActions, CodebaseSearch, Diagnostics, FindReferences, GoToDefinition, Hover,
+            ListCodeDefinitionNames, ListFiles, ReadFile, SearchFiles, SearchMcpTools, WorkspaceSymbols,
         };
         matches!(
             tool,
@@ -213,6 +213,9 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
                 | FindReferences
                 | GoToDefinition
                 | Hover
+                | WorkspaceSymbols
+                | Diagnostics
+                | CodeActions
         )
     };
     result.status == ToolStatus::Ok && ToolName::parse(&call.name).is_some_and(looks)

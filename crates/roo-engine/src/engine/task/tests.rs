@@ -652,14 +652,14 @@ mod answers {
 
     #[test]
     fn a_call_in_text_of_a_tool_that_does_not_exist_is_a_call_to_be_refused() {
-        let unknown = || text("So:\n<edit_file>\n<path>a</path>\n</edit_file>");
+        let unknown = || text("So:\n<edit_lines>\n<path>a</path>\n</edit_lines>");
         let called = |protocol, blocks: Vec<Block>| {
             let mut sim = Sim::new();
             sim.task.settings.protocol = protocol;
             sim.says(blocks);
             sim.calls().into_iter().map(|call| call.name.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(called(ToolProtocol::Xml, vec![unknown()]), ["edit_file"]);
+        assert_eq!(called(ToolProtocol::Xml, vec![unknown()]), ["edit_lines"]);
         // Beside another call, or other tools than tags, it is text.
         assert_eq!(called(ToolProtocol::Xml, vec![unknown(), read("a")]), ["read_file"]);
         assert_eq!(called(ToolProtocol::Native, vec![unknown()]), [""; 0]);

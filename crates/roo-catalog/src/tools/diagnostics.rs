@@ -1,0 +1,44 @@
+//! `diagnostics`: what a language server finds wrong in a file.
+
+use super::prelude::*;
+
+/// Tells the problems of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// As the model wrote it.
+    pub path: String,
+}
+
+impl Declaration for Diagnostics {
+    const SPEC: ToolSpec = ToolSpec {
+        description: "Returns the errors and warnings of a file by its language server, unsaved text included. New ones come \
+                      with the result of each edit, so ask only about files that you have not changed.",
+        parameters: &[required("path", Kind::Text, "The file, relative to the workspace.")],
+        example: "<diagnostics>\n<path>src/parse.rs</path>\n</diagnostics>",
+        mistake: "To build or test the project: use execute_command.",
+        hook_names: &["Read"],
+        needs: Needs::LanguageServer,
+        ..ToolSpec::new(ToolName::Diagnostics, Group::Read, Effect::Read)
+    };
+
+    fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
+        Ok(Self { path: reader.path("path")? })
+    }
+
+    fn subject(&self) -> String {
+        self.path.clone()
+    }
+
+    fn shown(&self) -> Shown {
+        Shown::Tool(json!({ "tool": "diagnostics", "path": self.path }))
+    }
+
+    fn hook_inputs(&self, view: &HookView<'_>) -> Vec<HookInput> {
+        vec![object(json!({ "file_path": view.path(&self.path) })).into()]
+    }
+
+    fn take_back(&self, change: &Rewrite<'_>, params: &mut Object) -> Result<(), RewriteError> {
+        params.insert("path".to_owned(), change.path("file_path", &self.path)?.into());
+        change.refuse(&["offset", "limit"])
+    }
+}

@@ -1,0 +1,12 @@
+//! `diagnostics`.
+
+use super::code_question::{self, About};
+use crate::policy::{CheckedCall, Gate, Refusal, Tool, ToolCallContext};
+use roo_catalog::Diagnostics;
+use roo_language_servers::Question;
+
+impl Tool for Diagnostics {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        code_question::judge(gate, call_context, Question::Problems, (&self.path, About::File), 0)
+    }
+}

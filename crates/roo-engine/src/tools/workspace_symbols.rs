@@ -1,0 +1,18 @@
+//! `workspace_symbols`.
+
+use super::code_question::{self, About};
+use crate::policy::{CheckedCall, Gate, Refusal, Tool, ToolCallContext};
+use roo_catalog::WorkspaceSymbols;
+use roo_language_servers::Question;
+
+impl Tool for WorkspaceSymbols {
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        code_question::judge(
+            gate,
+            call_context,
+            Question::Symbols(self.query),
+            (&self.path, About::File),
+            self.offset,
+        )
+    }
+}
