@@ -75,6 +75,11 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: McpCommand,
     },
+    /// Take over what another program keeps
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
+    },
     /// Be an agent of the Agent Client Protocol (ACP) on standard input and output, for Zed, JetBrains IDEs and others
     ///
     /// The client starts it, and says for each session in which folder it works.
@@ -760,6 +765,32 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE, such as 'Authorization=Bearer ${env:TOKEN}'"),
     }
+}
+
+/// Subcommands of `import`.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ImportCommand {
+    /// Take profiles and settings over from a file that Roo Code exported (Settings, About Roo Code, Export)
+    ///
+    /// Written are the profiles, those of modes, limits and refused commands, into the settings file, and your instructions
+    /// for all modes into ~/.roo/rules. Keys stay where they are. What your settings have already stays too.
+    Roo(ImportRoo),
+}
+
+/// `roo-lsp import roo`
+#[derive(Args, Debug)]
+pub(super) struct ImportRoo {
+    /// The exported file, such as roo-code-settings.json.
+    pub(super) file: PathBuf,
+    /// Take over what was allowed without asking, too.
+    #[arg(long)]
+    pub(super) approvals: bool,
+    /// Only say what would be written.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Put what the file has in the place of what your settings have.
+    #[arg(long)]
+    pub(super) replace: bool,
 }
 
 /// A program whose MCP servers can be imported.

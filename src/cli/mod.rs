@@ -20,6 +20,7 @@ mod dialogue;
 mod doctor;
 mod helix_config;
 mod hooks;
+mod import;
 mod index;
 mod login;
 mod mcp;
@@ -47,7 +48,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use self::arguments::{Arguments, Subcommand};
+use self::arguments::{Arguments, ImportCommand, Subcommand};
 use self::notices::Notices;
 pub use self::session::SessionError;
 
@@ -142,6 +143,9 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Mcp { command } => mcp::mcp(&common, command),
+        Subcommand::Import { command: ImportCommand::Roo(arguments) } => {
+            import::import_roo(&common, &arguments)
+        }
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,

@@ -45,6 +45,7 @@ mod rate_limits;
 mod recorded_events;
 mod replay;
 mod review;
+mod roo_import;
 mod run_output;
 mod sandbox;
 mod schemas;

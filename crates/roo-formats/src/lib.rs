@@ -12,6 +12,7 @@ pub mod modes;
 mod placed;
 mod problem;
 mod problem_list;
+pub mod roo_code;
 mod text_range;
 mod yaml_edit;
 

@@ -124,6 +124,43 @@ pub fn without_profile(text: &str, name: &str, next: Option<&str>) -> Result<Str
     Ok(file.into_text())
 }
 
+/// What became of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueOutcome {
+    /// It is written.
+    Set,
+    /// It was there already.
+    Same,
+    /// Another one is there, and stays.
+    Kept,
+}
+
+/// The text of a settings file with values at their paths, and what became of each. Other values stay unless `replace` says
+/// otherwise.
+///
+/// # Errors
+/// See [`EditError`]; the text is then to be left as it is.
+pub fn set_values(
+    text: &str,
+    values: &[(&[String], &Value)],
+    replace: bool,
+) -> Result<(String, Vec<ValueOutcome>), EditError> {
+    let mut file = settings(text)?;
+    let mut outcomes = Vec::new();
+    for (keys, value) in values {
+        let path: Vec<Step> = keys.iter().map(|key| Step::Key(key.clone())).collect();
+        outcomes.push(match file.get(&path) {
+            Some(before) if before == *value => ValueOutcome::Same,
+            Some(before) if !before.is_null() && !replace => ValueOutcome::Kept,
+            _ => {
+                file.set(&path, value, None)?;
+                ValueOutcome::Set
+            }
+        });
+    }
+    Ok((file.into_text(), outcomes))
+}
+
 fn path(profile: &str) -> [Step; 2] {
     ["profiles".into(), profile.into()]
 }
@@ -190,6 +227,21 @@ mod tests {
             after,
             "mode: code\r\nprofile: local\r\nprofiles:\r\n  local:\r\n    provider: ollama\r\n"
         );
+    }
+
+    #[test]
+    fn values_are_set_where_there_is_none_yet() {
+        let path = |keys: &str| keys.split('.').map(str::to_owned).collect::<Vec<String>>();
+        let (requests, deny) = (path("limits.requests"), path("autoApprove.execute.deny"));
+        let (count, commands) = (json!(500), json!([["git", "push"]]));
+        let values = [(&*requests, &count), (&*deny, &commands)];
+        let text = "limits:\n  requests: 100 # enough\n";
+        let execute = "autoApprove:\n  execute:\n    deny: [[git, push]]\n";
+        let (kept, set) = (ValueOutcome::Kept, ValueOutcome::Set);
+        assert_eq!(set_values(text, &values, false).unwrap(), (format!("{text}{execute}"), vec![kept, set]));
+        let replaced = format!("{}{execute}", text.replace("100", "500"));
+        assert_eq!(set_values(text, &values, true).unwrap(), (replaced.clone(), vec![set, set]));
+        assert_eq!(set_values(&replaced, &values, false).unwrap(), (replaced, vec![ValueOutcome::Same; 2]));
     }
 
     #[test]

@@ -1,0 +1,365 @@
+//! The settings file that Roo Code exports (`roo-code-settings.json`), read as settings of this program.
+//!
+//! The format is that of the last version, 3.5x: `providerProfiles` with one flat object a profile, whose keys carry the
+//! provider's name, and `globalSettings`. Keys of providers stay in the file. What would let agents do something unasked is kept
+//! apart from the rest, so that nobody grants it without meaning to.
+
+mod providers;
+
+use serde_json::{Map, Value, json};
+
+use self::providers::{RooProvider, find};
+use crate::config::Profile;
+
+/// The largest export that is read, in bytes.
+pub const FILE_LIMIT: u64 = 16 << 20;
+
+/// Range of a threshold for summaries, in percent, as settings take it.
+const THRESHOLDS: std::ops::RangeInclusive<i64> = 5..=99;
+/// Headers whose values are credentials.
+const CREDENTIALS: [&str; 5] = ["authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"];
+
+/// The text is no export of Roo Code's settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// It can't be read as JSON.
+    #[error("it is not valid JSON (line {line}, column {column})")]
+    Json {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// It is other JSON.
+    #[error(
+        "it has neither `providerProfiles` nor `globalSettings`, so it is no settings export of Roo Code"
+    )]
+    Other,
+}
+
+/// A value for a place in the settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Keys from the top.
+    pub path: Vec<String>,
+    /// The value.
+    pub value: Value,
+}
+
+impl Setting {
+    fn new(path: &[&str], value: impl Into<Value>) -> Self {
+        Self { path: path.iter().map(|key| (*key).to_owned()).collect(), value: value.into() }
+    }
+}
+
+/// A profile, in the keys of this program's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExportedProfile {
+    /// Its name in Roo Code.
+    pub name: String,
+    /// Its fields as they are written.
+    pub fields: Vec<(String, Value)>,
+    /// The same as settings.
+    pub profile: Profile,
+    /// True if Roo Code had a key for it.
+    pub had_key: bool,
+}
+
+/// What an export says, as far as it means something here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExportedSettings {
+    /// The profiles, in the order of their names.
+    pub profiles: Vec<ExportedProfile>,
+    /// The name of the profile that was in use, if it is one of them.
+    pub current: Option<String>,
+    /// Settings that grant nothing.
+    pub settings: Vec<Setting>,
+    /// What was allowed without asking.
+    pub approvals: Vec<Setting>,
+    /// The text that was added to every mode's prompt.
+    pub custom_instructions: Option<String>,
+    /// Sentences on profiles that could not be read.
+    pub refused: Vec<String>,
+    /// Sentences on what else is not carried over, or not as it was.
+    pub left_out: Vec<String>,
+}
+
+impl ExportedSettings {
+    /// Reads the text of an export.
+    ///
+    /// # Errors
+    /// See [`ExportError`]. What is in the file, keys among it, is in none of them.
+    pub fn read(text: &str) -> Result<Self, ExportError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let export: Value = serde_json::from_str(text)
+            .map_err(|error| ExportError::Json { line: error.line(), column: error.column() })?;
+        let part = |key: &str| export.get(key).and_then(Value::as_object);
+        let (profiles, global) = (part("providerProfiles"), part("globalSettings"));
+        if profiles.is_none() && global.is_none() {
+            return Err(ExportError::Other);
+        }
+        let empty = Map::new();
+        let mut read = Self::default();
+        read.read_profiles(profiles.unwrap_or(&empty), global.unwrap_or(&empty));
+        read.read_global(global.unwrap_or(&empty));
+        Ok(read)
+    }
+
+    fn read_profiles(&mut self, profiles: &Map<String, Value>, global: &Map<String, Value>) {
+        let configs = profiles.get("apiConfigs").and_then(Value::as_object);
+        let configs: Vec<(&String, &Map<String, Value>)> = configs
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, config)| Some((name, config.as_object()?)))
+            .collect();
+        for (name, config) in &configs {
+            match self.profile(name, config, global) {
+                Ok(Some(profile)) => self.profiles.push(profile),
+                Ok(None) => {}
+                Err(reason) => self.refused.push(format!("profile `{name}`: {reason}")),
+            }
+        }
+        let is_read = |name: &&str| self.profiles.iter().any(|profile| profile.name == *name);
+        let current = profiles.get("currentApiConfigName").and_then(Value::as_str).filter(is_read);
+        self.current = current.map(str::to_owned);
+        let by_id = |id: &Value| {
+            let config = configs.iter().find(|(_, config)| config.get("id") == Some(id));
+            config.map(|(name, _)| name.as_str())
+        };
+        let of_modes = profiles.get("modeApiConfigs").and_then(Value::as_object);
+        let of_modes: Vec<Setting> = of_modes
+            .into_iter()
+            .flatten()
+            .filter_map(|(mode, id)| Some((mode, by_id(id).filter(is_read)?)))
+            .filter(|(_, name)| current != Some(*name))
+            .map(|(mode, name)| Setting::new(&["modes", mode, "profile"], name))
+            .collect();
+        self.settings.extend(of_modes);
+        // A limit of every request here.
+        let current = configs.iter().find(|(name, _)| Some(name.as_str()) == current);
+        let mistakes = current.and_then(|(_, config)| config.get("consecutiveMistakeLimit")?.as_u64());
+        if let Some(mistakes) = mistakes.filter(|mistakes| *mistakes > 0) {
+            self.settings.push(Setting::new(&["limits", "mistakes"], mistakes));
+        }
+    }
+
+    /// A profile; none where there is nothing in it, as in a fresh installation.
+    fn profile(
+        &mut self,
+        name: &str,
+        config: &Map<String, Value>,
+        global: &Map<String, Value>,
+    ) -> Result<Option<ExportedProfile>, String> {
+        let Some(provider) = text(config, "apiProvider") else { return Ok(None) };
+        let provider = find(provider).ok_or_else(|| {
+            let known = providers::reason_against(provider);
+            known.map_or_else(|| "its provider is not known here".to_owned(), str::to_owned)
+        })?;
+        if config.get("openAiUseAzure") == Some(&json!(true)) {
+            return Err("Azure's endpoints need a version in each request, which is not supported".to_owned());
+        }
+        let mut fields = vec![("provider".to_owned(), Value::from(provider.here))];
+        let mut put = |key: &str, value: Value| {
+            fields.retain(|(before, _)| before != key);
+            fields.push((key.to_owned(), value));
+        };
+        if let Some(url) = provider.base_url(config) {
+            put("baseUrl", url.into());
+        }
+        match text(config, provider.model) {
+            // A suffix of Roo Code's own.
+            Some(model) => match model.strip_suffix(":thinking").filter(|_| provider.here == "anthropic") {
+                Some(model) => {
+                    put("model", model.into());
+                    put("reasoning", "high".into());
+                }
+                None => put("model", model.into()),
+            },
+            None => self.left_out.push(format!(
+                "profile `{name}` names no model, Roo Code used its default: set `model`, or run `roo-lsp setup`"
+            )),
+        }
+        if let Some(headers) = self.headers(name, provider, config) {
+            put("headers", headers);
+        }
+        let info = config.get("openAiCustomModelInfo").filter(|_| provider.roo == "openai");
+        let count = |from: Option<&Value>, key: &str| {
+            from.and_then(|from| from.get(key)).and_then(Value::as_u64).filter(|count| *count > 0)
+        };
+        let window = count(info, "contextWindow").or_else(|| {
+            let size = config.get("ollamaNumCtx").filter(|_| provider.roo == "ollama");
+            size.and_then(Value::as_u64)
+        });
+        if let Some(tokens) = window {
+            put("contextWindow", tokens.into());
+        }
+        let most = config.get("modelMaxTokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
+        if let Some(tokens) = most.or_else(|| count(info, "maxTokens")) {
+            put("maxTokens", tokens.into());
+        }
+        if config.get("enableReasoningEffort") != Some(&json!(false))
+            && let Some(effort) = text(config, "reasoningEffort")
+        {
+            let effort = if effort == "disable" { "none" } else { effort };
+            put("reasoning", effort.into());
+        }
+        if let Some(temperature) = config.get("modelTemperature").and_then(Value::as_f64) {
+            put("temperature", temperature.into());
+        }
+        let seconds = config.get("rateLimitSeconds").and_then(Value::as_u64);
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
+            put("rateLimitSeconds", seconds.into());
+        }
+        if let Some(condense) = condense(config, global) {
+            put("condense", condense);
+        }
+        let profile: Profile = serde_json::from_value(Value::Object(fields.iter().cloned().collect()))
+            .map_err(|_| {
+                "a value in it means nothing here; set the profile up with `roo-lsp setup`".to_owned()
+            })?;
+        let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
+        let had_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
+        Ok(Some(ExportedProfile { name: name.to_owned(), fields, profile, had_key }))
+    }
+
+    /// Headers without those that are credentials.
+    fn headers(
+        &mut self,
+        profile: &str,
+        provider: &RooProvider,
+        config: &Map<String, Value>,
+    ) -> Option<Value> {
+        if provider.roo != "openai" {
+            return None;
+        }
+        let headers = config.get("openAiHeaders")?.as_object()?;
+        let (secret, open): (Vec<_>, Vec<_>) =
+            headers.iter().partition(|(name, _)| CREDENTIALS.contains(&name.to_ascii_lowercase().as_str()));
+        for (name, _) in secret {
+            self.left_out.push(format!(
+                "profile `{profile}`: the header `{name}` holds a credential; store it with `roo-lsp login`"
+            ));
+        }
+        let open: Map<String, Value> = open
+            .into_iter()
+            .filter(|(_, value)| value.is_string())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        (!open.is_empty()).then_some(Value::Object(open))
+    }
+
+    fn read_global(&mut self, global: &Map<String, Value>) {
+        let number = |key: &str| global.get(key).and_then(Value::as_f64).filter(|number| *number > 0.0);
+        if let Some(requests) = global.get("allowedMaxRequests").and_then(Value::as_u64).filter(|n| *n > 0) {
+            self.settings.push(Setting::new(&["limits", "requests"], requests));
+        }
+        if let Some(cost) = number("allowedMaxCost") {
+            self.settings.push(Setting::new(&["limits", "costUsd"], cost));
+        }
+        let timeout = global.get("commandExecutionTimeout").and_then(Value::as_u64);
+        if let Some(seconds) = timeout.filter(|seconds| *seconds > 0) {
+            self.settings.push(Setting::new(&["limits", "commandTimeoutSec"], seconds));
+        }
+        let denied = self.commands(global, "deniedCommands");
+        if !denied.is_empty() {
+            self.settings.push(Setting::new(&["autoApprove", "execute", "deny"], json!(denied)));
+        }
+        self.read_approvals(global);
+        let instructions = text(global, "customInstructions").map(str::trim).filter(|text| !text.is_empty());
+        self.custom_instructions = instructions.map(str::to_owned);
+        let prompts = global.get("customModePrompts").and_then(Value::as_object);
+        let changed: Vec<&str> = prompts
+            .into_iter()
+            .flatten()
+            .filter(|(_, prompt)| prompt.as_object().is_some_and(|parts| parts.values().any(is_text)))
+            .map(|(mode, _)| mode.as_str())
+            .collect();
+        if !changed.is_empty() {
+            self.left_out.push(format!(
+                "your changes to the prompts of these modes: {}; write a mode of that slug into custom_modes.yaml",
+                changed.join(", ")
+            ));
+        }
+        let modes = global.get("customModes").and_then(Value::as_array);
+        let modes: Vec<&str> =
+            modes.into_iter().flatten().filter_map(|mode| mode.get("slug")?.as_str()).collect();
+        if !modes.is_empty() {
+            self.left_out.push(format!(
+                "your modes {}: they are read where VS Code keeps them; elsewhere, copy custom_modes.yaml into the \
+                 configuration directory",
+                modes.join(", ")
+            ));
+        }
+    }
+
+    fn read_approvals(&mut self, global: &Map<String, Value>) {
+        if global.get("autoApprovalEnabled") != Some(&json!(true)) {
+            return;
+        }
+        let is_on = |key: &str| global.get(key) == Some(&json!(true));
+        for (key, name) in
+            [("alwaysAllowWrite", "write"), ("alwaysAllowMcp", "mcp"), ("alwaysAllowBrowser", "browser")]
+        {
+            if is_on(key) {
+                self.approvals.push(Setting::new(&["autoApprove", name], true));
+            }
+        }
+        // On by default here.
+        for (key, name) in [("alwaysAllowReadOnly", "read"), ("alwaysAllowSubtasks", "delegate")] {
+            if global.get(key) == Some(&json!(false)) {
+                self.settings.push(Setting::new(&["autoApprove", name], false));
+            }
+        }
+        if is_on("alwaysAllowExecute") {
+            let allowed = self.commands(global, "allowedCommands");
+            if !allowed.is_empty() {
+                self.approvals.push(Setting::new(&["autoApprove", "execute", "allow"], json!(allowed)));
+            }
+        }
+    }
+
+    /// Commands as lists of words.
+    fn commands(&mut self, global: &Map<String, Value>, key: &str) -> Vec<Vec<String>> {
+        let listed = global.get(key).and_then(Value::as_array);
+        let mut commands = Vec::new();
+        for command in listed.into_iter().flatten().filter_map(Value::as_str) {
+            let is_plain =
+                !command.contains(['"', '\'', '\\', '*', '$', '`', '|', '&', ';', '<', '>', '(', ')']);
+            let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+            if words.is_empty() || commands.contains(&words) {
+                continue;
+            }
+            match is_plain {
+                true => commands.push(words),
+                false => self
+                    .left_out
+                    .push(format!("`{command}` of `{key}`: a rule here is a list of whole words")),
+            }
+        }
+        commands
+    }
+}
+
+/// A text that is not empty.
+fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    object.get(key)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+fn is_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
+/// `condense` of a profile: its own threshold, where it has one, before that of all.
+fn condense(config: &Map<String, Value>, global: &Map<String, Value>) -> Option<Value> {
+    if global.get("autoCondenseContext") == Some(&json!(false)) {
+        return Some("off".into());
+    }
+    let own = global.get("profileThresholds").and_then(|all| all.get(config.get("id")?.as_str()?));
+    // -1 stands for the threshold of all.
+    let own = own.and_then(Value::as_i64).filter(|threshold| *threshold > 0);
+    let threshold = own.or_else(|| global.get("autoCondenseContextPercent")?.as_i64())?;
+    THRESHOLDS.contains(&threshold).then(|| json!({ "threshold": threshold }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Exports as Roo Code writes them.
+
+use insta::assert_debug_snapshot;
+
+use super::*;
+
+fn read(export: &Value) -> ExportedSettings {
+    ExportedSettings::read(&export.to_string()).unwrap()
+}
+
+fn profiles(read: &ExportedSettings) -> Vec<Value> {
+    let all = read.profiles.iter();
+    all.map(|profile| {
+        let fields: Map<String, Value> = profile.fields.iter().cloned().collect();
+        json!({ profile.name.clone(): fields })
+    })
+    .collect()
+}
+
+#[test]
+fn profiles_are_read_in_the_words_of_the_settings() {
+    let read = read(&json!({"providerProfiles": {
+        "currentApiConfigName": "work",
+        "apiConfigs": {
+            "work": {
+                "id": "a1", "apiProvider": "anthropic", "apiModelId": "claude-sonnet-4-5", "apiKey": "sk-ant-secret",
+                "rateLimitSeconds": 2, "modelTemperature": 0.5, "consecutiveMistakeLimit": 5, "todoListEnabled": true,
+            },
+            "deep": {
+                "id": "a2", "apiProvider": "deepseek", "apiModelId": "deepseek-chat", "deepSeekApiKey": "sk-secret",
+                "openRouterModelId": "left/over",
+            },
+            "local": {"id": "a3", "apiProvider": "ollama", "ollamaModelId": "qwen3:8b", "ollamaNumCtx": 32768},
+            "thinks": {
+                "apiProvider": "anthropic", "apiModelId": "claude-3-7-sonnet-20250219:thinking",
+            },
+            "gateway": {
+                "apiProvider": "openai", "openAiBaseUrl": "https://gateway.example/v1", "openAiModelId": "m",
+                "openAiHeaders": {"X-Team": "blue", "Authorization": "Bearer secret"},
+                "openAiCustomModelInfo": {"contextWindow": 65536, "maxTokens": -1},
+                "enableReasoningEffort": true, "reasoningEffort": "high", "modelMaxTokens": 8192,
+            },
+            "fresh": {"id": "a4"},
+        },
+        "modeApiConfigs": {"code": "a1", "architect": "a2", "debug": "gone"},
+    }}));
+    assert_debug_snapshot!((profiles(&read), read.current, read.settings, read.refused, read.left_out));
+}
+
+#[test]
+fn profiles_that_can_not_be_used_are_said() {
+    let read = read(&json!({"providerProfiles": {"currentApiConfigName": "aws", "apiConfigs": {
+        "aws": {"apiProvider": "bedrock", "apiModelId": "x"},
+        "azure": {"apiProvider": "openai", "openAiUseAzure": true, "openAiModelId": "x"},
+        "odd": {"apiProvider": "openai", "openAiModelId": "x", "reasoningEffort": "sk-secret"},
+        "new": {"apiProvider": "of-tomorrow"},
+    }}}));
+    assert_debug_snapshot!((read.profiles, read.current, read.refused));
+}
+
+#[test]
+fn limits_and_refused_commands_are_settings_and_what_was_allowed_is_apart() {
+    let read = read(&json!({"globalSettings": {
+        "autoApprovalEnabled": true, "alwaysAllowReadOnly": true, "alwaysAllowWrite": true, "alwaysAllowMcp": false,
+        "alwaysAllowExecute": true, "alwaysAllowSubtasks": false,
+        "allowedCommands": ["npm test", "git  log", "*", "echo \"a b\"", "npm test"], "deniedCommands": ["git push"],
+        "allowedMaxRequests": 500, "allowedMaxCost": 2.5, "commandExecutionTimeout": 0,
+        "customInstructions": " Be brief.\n", "customModePrompts": {"code": {"roleDefinition": "You …"}, "ask": {}},
+        "customModes": [{"slug": "docs"}],
+    }}));
+    assert_debug_snapshot!((read.settings, read.approvals, read.custom_instructions, read.left_out));
+}
+
+#[test]
+fn nothing_is_allowed_where_approvals_were_off() {
+    let read = read(&json!({"globalSettings": {
+        "autoApprovalEnabled": false, "alwaysAllowWrite": true, "alwaysAllowExecute": true, "allowedCommands": ["npm test"],
+    }}));
+    assert_eq!(read, ExportedSettings::default());
+}
+
+#[test]
+fn thresholds_of_summaries_belong_to_profiles() {
+    let of = |global: Value| {
+        let read = read(&json!({
+            "providerProfiles": {"apiConfigs": {"a": {"id": "1", "apiProvider": "ollama", "ollamaModelId": "m"}}},
+            "globalSettings": global,
+        }));
+        let fields = &read.profiles[0].fields;
+        fields.iter().find(|(key, _)| key == "condense").map(|(_, value)| value.clone())
+    };
+    let own =
+        |threshold: i64| json!({"autoCondenseContextPercent": 80, "profileThresholds": {"1": threshold}});
+    assert_eq!(of(json!({})), None);
+    assert_eq!(of(json!({"autoCondenseContextPercent": 100})), None);
+    assert_eq!(of(own(60)), Some(json!({"threshold": 60})));
+    assert_eq!(of(own(-1)), Some(json!({"threshold": 80})));
+    assert_eq!(of(json!({"autoCondenseContext": false})), Some("off".into()));
+}
+
+#[test]
+fn errors_show_nothing_of_the_file() {
+    let broken = ExportedSettings::read("{\n  \"apiKey\": \"sk-secret\",,\n}").unwrap_err();
+    assert_eq!(broken.to_string(), "it is not valid JSON (line 2, column 25)");
+    let other = ExportedSettings::read("{\"apiKey\": \"sk-secret\"}").unwrap_err();
+    assert!(matches!(other, ExportError::Other) && !other.to_string().contains("secret"));
+}

@@ -1,0 +1,113 @@
+//! `roo-lsp import roo`: an export of Roo Code's settings, taken over by the real program.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::support::project::Project;
+
+fn export() -> Value {
+    json!({
+        "providerProfiles": {
+            "currentApiConfigName": "work",
+            "apiConfigs": {
+                "work": {"id": "a1", "apiProvider": "anthropic", "apiModelId": "claude-sonnet-4-5", "apiKey": "sk-ant-0123"},
+                "deep": {
+                    "id": "a2", "apiProvider": "deepseek", "apiModelId": "deepseek-chat", "deepSeekApiKey": "sk-4567",
+                },
+                "local": {"id": "a3", "apiProvider": "ollama", "ollamaModelId": "qwen3:8b"},
+            },
+            "modeApiConfigs": {"architect": "a2"},
+        },
+        "globalSettings": {
+            "autoApprovalEnabled": true, "alwaysAllowWrite": true, "alwaysAllowExecute": true,
+            "allowedCommands": ["npm test"], "deniedCommands": ["git push"], "allowedMaxRequests": 500,
+            "customInstructions": "Be brief.",
+        },
+    })
+}
+
+fn import(project: &Project, export: &Value, arguments: &[&str]) -> Output {
+    let file = project.beside("roo-code-settings.json");
+    fs::write(&file, export.to_string()).unwrap();
+    project.run(&[&["import", "roo", file.to_str().unwrap()], arguments].concat())
+}
+
+/// What was printed, with the places of the fixture left out.
+fn printed(project: &Project, output: &Output) -> String {
+    let text =
+        [&*output.stdout, &*output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    text.replace(project.beside("").to_str().unwrap(), "")
+}
+
+fn settings(project: &Project) -> String {
+    fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap()
+}
+
+#[test]
+fn profiles_and_settings_are_written_beside_what_is_there() {
+    let project = Project::new(&[]);
+    project.configure("# mine\nmode: code\nlimits:\n  requests: 100\n");
+    let dry = import(&project, &export(), &["--dry-run"]);
+    assert!(dry.status.success(), "{dry:?}");
+    assert_eq!(settings(&project), "# mine\nmode: code\nlimits:\n  requests: 100\n");
+    assert!(!project.beside("home/.roo").exists());
+
+    let output = import(&project, &export(), &[]);
+    assert!(output.status.success(), "{output:?}");
+    insta::assert_snapshot!(printed(&project, &output));
+    insta::assert_snapshot!(settings(&project));
+    let rules = project.beside("home/.roo/rules/roo-code-custom-instructions.md");
+    assert_eq!(fs::read_to_string(rules).unwrap(), "Be brief.\n");
+    let prompt = project.succeed(&["prompt", "code"]);
+    assert!(prompt.contains("Be brief."), "{prompt}");
+    assert!(project.succeed(&["doctor", "--offline"]).contains("claude-sonnet-4-5"));
+
+    let again = import(&project, &export(), &[]);
+    assert!(printed(&project, &again).starts_with("there is nothing to take over\n"), "{again:?}");
+}
+
+#[test]
+fn approvals_are_taken_over_when_asked() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let output = import(&project, &export(), &["--approvals"]);
+    assert!(output.status.success() && !printed(&project, &output).contains("--approvals"), "{output:?}");
+    let written = settings(&project);
+    assert!(written.contains("allow: [[npm, test]]") && written.contains("write: true"), "{written}");
+    let asked = project.run(&["policy", "test", "npm test"]);
+    assert!(asked.status.success(), "{asked:?}");
+}
+
+#[test]
+fn a_profile_that_is_there_stays_unless_it_is_to_be_replaced() {
+    let project = Project::new(&[]);
+    project.configure("profile: work\nprofiles:\n  work:\n    provider: ollama\n    model: mine\n");
+    let kept = import(&project, &export(), &[]);
+    assert!(printed(&project, &kept).contains("profile `work`: there is one of that name"), "{kept:?}");
+    assert!(settings(&project).contains("model: mine"));
+    import(&project, &export(), &["--replace"]);
+    assert!(!settings(&project).contains("model: mine") && settings(&project).contains("claude-sonnet-4-5"));
+}
+
+#[test]
+fn what_can_not_be_used_is_said_and_changes_nothing() {
+    let project = Project::new(&[]);
+    let before = settings(&project);
+    let bedrock = json!({"providerProfiles": {"apiConfigs": {"aws": {"apiProvider": "bedrock"}}}});
+    let output = import(&project, &bedrock, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        printed(&project, &output).contains("profile `aws`: Amazon Bedrock is not supported"),
+        "{output:?}"
+    );
+    let other = import(&project, &json!({"apiKey": "sk-0123"}), &[]);
+    assert!(other.status.code() == Some(1) && !printed(&project, &other).contains("sk-0123"), "{other:?}");
+    let missing = project.run(&["import", "roo", "gone.json"]);
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    project.configure("limits: 3\n");
+    let broken = import(&project, &export(), &[]);
+    assert!(broken.status.code() == Some(1) && settings(&project) == "limits: 3\n", "{broken:?}");
+    project.configure(&before);
+}
