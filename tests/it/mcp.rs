@@ -607,6 +607,7 @@ fn what_every_server_offers_is_stored_when_the_process_ends() {
     project.succeed(&["mcp", "list"]);
     let workspaces = fs::read_dir(project.beside("state/roo-lsp/workspaces")).unwrap();
     let files = workspaces.map(|workspace| workspace.unwrap().path().join("mcp-catalogs.json"));
+    let files = files.filter(|file| file.exists());
     let stored: Vec<Value> =
         files.map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap()).collect();
     let names: Vec<&String> = stored[0].as_object().unwrap().keys().collect();
