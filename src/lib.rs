@@ -25,6 +25,7 @@ mod masking;
 mod mcp;
 mod model_setup;
 pub mod server;
+mod shell_word;
 mod termination;
 mod view;
 mod workspace_engine;

@@ -12,9 +12,9 @@ use serde_json::Value;
 pub(crate) struct Mask(TextMask);
 
 impl Mask {
-    /// The mask of a workspace, by the values of its environment and of its files of variables, which are read.
-    pub(crate) fn new(enabled: bool, folder: &Path) -> Self {
-        let exact = || known_secrets(&Environment::inherited(), std::iter::once(folder), &[]);
+    /// The mask of a workspace, by the values of the environment and of the folders' files of variables, which are read.
+    pub(crate) fn new<'f>(enabled: bool, folders: impl Iterator<Item = &'f Path>) -> Self {
+        let exact = || known_secrets(&Environment::inherited(), folders, &[]);
         Self(TextMask::new(enabled, exact))
     }
 

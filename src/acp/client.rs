@@ -18,9 +18,12 @@ use tokio_util::sync::CancellationToken;
 use super::lines::Backlog;
 use crate::masking::Mask;
 
-/// What `initialize` settled.
+/// Clients that tell of a file what is on disk, and write over what their users have not saved: they are not asked for files.
+const BLIND_TO_UNSAVED_TEXT: [&str; 1] = ["CodeCompanion.nvim"];
+
+/// What a client says of itself by `initialize`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct ClientInfo {
     pub(super) capabilities: ClientCapabilities,
     /// The client's name, for `by`.
     pub(super) name: String,
@@ -30,42 +33,43 @@ pub(super) struct Settled {
 #[derive(Clone)]
 pub(super) struct Client {
     connection: ConnectionTo<ClientRole>,
-    settled: Arc<Settled>,
+    info: Arc<ClientInfo>,
     backlog: Arc<Backlog>,
 }
 
 impl Client {
     pub(super) fn new(
         connection: ConnectionTo<ClientRole>,
-        settled: Arc<Settled>,
+        info: Arc<ClientInfo>,
         backlog: Arc<Backlog>,
     ) -> Self {
-        Self { connection, settled, backlog }
+        Self { connection, info, backlog }
     }
 
     /// The name for `by`.
     pub(super) fn name(&self) -> &str {
-        &self.settled.name
+        &self.info.name
     }
 
     /// Returns whether files are read and written through it.
     pub(super) fn has_files(&self) -> bool {
-        let fs = &self.settled.capabilities.fs;
-        fs.read_text_file && fs.write_text_file
+        let fs = &self.info.capabilities.fs;
+        let is_blind = BLIND_TO_UNSAVED_TEXT.iter().any(|name| name.eq_ignore_ascii_case(self.name()));
+        fs.read_text_file && fs.write_text_file && !is_blind
     }
 
     /// Returns whether it shows forms.
     pub(super) fn shows_forms(&self) -> bool {
-        self.settled.capabilities.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some())
+        self.info.capabilities.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some())
     }
 
     /// Returns whether it shows how a conversation is shortened.
     pub(super) fn shows_compaction(&self) -> bool {
-        self.settled.capabilities.session.as_ref().is_some_and(|session| session.compaction.is_some())
+        self.info.capabilities.session.as_ref().is_some_and(|session| session.compaction.is_some())
     }
 
     fn shows_notices(&self) -> bool {
-        self.settled.capabilities.session.as_ref().is_some_and(|session| session.notices.is_some())
+        self.info.capabilities.session.as_ref().is_some_and(|session| session.notices.is_some())
     }
 
     /// Waits until the client has read most of what was sent.

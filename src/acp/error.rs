@@ -6,7 +6,7 @@ use roo_protocol::error::ErrorKind;
 use serde_json::json;
 
 /// Converts a failure of the engine.
-pub(super) fn of_engine(error: &EngineError) -> Error {
+pub(super) fn from_engine(error: &EngineError) -> Error {
     let code = match error.kind() {
         ErrorKind::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
         ErrorKind::Configuration | ErrorKind::Mismatch => ErrorCode::INVALID_PARAMS,

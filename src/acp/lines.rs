@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::{Sink, Stream};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::watch;
+use tokio_util::sync::DropGuard;
 
 /// The longest line that is read, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -16,11 +17,15 @@ const UNREADABLE: &str = "(a line that is longer than 64 MiB, or not UTF-8)";
 /// The most lines that wait for the client while more are made.
 const MOST_WAITING: u64 = 64;
 
-/// The lines of an input. Blank ones are left out.
+/// The lines of an input. Blank ones are left out. `over` is dropped at its end.
 pub(super) fn incoming(
     input: impl AsyncRead + Send + Unpin + 'static,
+    over: DropGuard,
 ) -> impl Stream<Item = io::Result<String>> + Send {
-    futures_util::stream::try_unfold(BufReader::new(input), next_message)
+    let start = (BufReader::new(input), over);
+    futures_util::stream::try_unfold(start, |(input, over)| async {
+        Ok(next_message(input).await?.map(|(line, input)| (line, (input, over))))
+    })
 }
 
 /// The next line that is not blank, and the input behind it.
@@ -109,13 +114,17 @@ pub(super) fn outgoing(
 
 #[cfg(test)]
 mod tests {
-    use futures_util::{SinkExt as _, StreamExt as _};
+    use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
     async fn lines(input: &'static [u8]) -> Vec<String> {
-        let lines = Box::pin(incoming(input)).map(Result::unwrap);
-        lines.collect().await
+        let over = CancellationToken::new();
+        let lines = Box::pin(incoming(input, over.clone().drop_guard())).map(Result::unwrap);
+        let lines = lines.collect().await;
+        assert!(over.is_cancelled());
+        lines
     }
 
     #[tokio::test]
@@ -136,9 +145,12 @@ mod tests {
         let (near, far) = tokio::io::duplex(8);
         let backlog = Arc::new(Backlog::default());
         let mut sink = Box::pin(outgoing(near, Arc::clone(&backlog)));
-        for _ in 0..=MOST_WAITING {
+        for _ in 0..MOST_WAITING {
             backlog.add();
         }
+        backlog.drained().now_or_never().expect("some may wait");
+        backlog.add();
+        assert_eq!(backlog.drained().now_or_never(), None, "one too many waits");
         let waits = tokio::spawn({
             let backlog = Arc::clone(&backlog);
             async move { backlog.drained().await }

@@ -1,6 +1,7 @@
 //! The connection: what the agent can do, its sessions, and its end.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -31,15 +32,17 @@ use roo_text::render::{exact_line, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Client, Settled};
+use super::client::{Client, ClientInfo};
 use super::error;
 use super::lines::{self, Backlog};
 use super::session::{Choices, Open, SessionHandle};
 use super::workspace::{NoModel, Workspace, Workspaces};
-use crate::termination;
+use crate::masking::Mask;
 
 /// Time limit for requests to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);
+/// Time limit for a client that says no more to read what was sent.
+const UNREAD: Duration = Duration::from_secs(2);
 /// The longest name of a client, in characters.
 const NAME: usize = 80;
 /// The most problems of settings that a session begins with.
@@ -50,17 +53,20 @@ const SERVERS: usize = 400;
 const SETUP: &str = "setup";
 const SETUP_IN_TERMINAL: &str = "setup-in-terminal";
 
-/// Serves one client on standard input and output until it is done. `config` is the settings file, in place of the user's own.
+/// Serves one client on standard input and output until it is done, or `told_to_end` resolves. `config` is the settings file, in
+/// place of the user's own; absolute.
 ///
 /// A read of standard input may still be under way: the process must be ended, not the runtime.
 ///
 /// # Errors
 /// [`NoHome`] when there is no place for settings and logs.
-pub(crate) async fn serve_stdio(config: Option<PathBuf>) -> Result<(), NoHome> {
+pub(crate) async fn serve_stdio(
+    config: Option<PathBuf>,
+    told_to_end: impl Future<Output = ()>,
+) -> Result<(), NoHome> {
     let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
-    // Only an empty path can't be made absolute, and there is no file at one.
-    directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
-    serve(tokio::io::stdin(), tokio::io::stdout(), directories).await;
+    directories.settings_file = config;
+    serve(tokio::io::stdin(), tokio::io::stdout(), directories, told_to_end).await;
     Ok(())
 }
 
@@ -68,21 +74,31 @@ async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     directories: Directories,
+    told_to_end: impl Future<Output = ()>,
 ) {
     let server = Arc::new(Server {
         workspaces: Workspaces::new(directories),
-        settled: OnceLock::new(),
+        client_info: OnceLock::new(),
         backlog: Arc::default(),
         sessions: Mutex::default(),
         ended: CancellationToken::new(),
     });
-    let transport = Lines::new(lines::outgoing(output, Arc::clone(&server.backlog)), lines::incoming(input));
+    let input_over = CancellationToken::new();
+    let transport = Lines::new(
+        lines::outgoing(output, Arc::clone(&server.backlog)),
+        lines::incoming(input, input_over.clone().drop_guard()),
+    );
+    let unread = async {
+        input_over.cancelled().await;
+        tokio::time::sleep(UNREAD).await;
+    };
     tokio::select! {
         served = connect(&server, transport) => match served {
             Ok(()) => tracing::info!("the client closed the connection"),
             Err(error) => tracing::warn!(%error, "the connection is broken"),
         },
-        () = termination::requested() => tracing::info!("ended by a signal"),
+        () = unread => tracing::info!("the client has gone, and leaves unread what was sent"),
+        () = told_to_end => tracing::info!("ended by a signal"),
     }
     server.ended.cancel();
     if tokio::time::timeout(GRACE, server.workspaces.stop()).await.is_err() {
@@ -191,7 +207,7 @@ async fn connect(
 struct Server {
     workspaces: Workspaces,
     /// None before `initialize`; the first time counts.
-    settled: OnceLock<Arc<Settled>>,
+    client_info: OnceLock<Arc<ClientInfo>>,
     backlog: Arc<Backlog>,
     sessions: Mutex<HashMap<SessionId, SessionHandle>>,
     /// The connection is over.
@@ -212,9 +228,9 @@ impl Server {
     }
 
     fn client(&self, connection: ConnectionTo<ClientRole>) -> Result<Client, Error> {
-        let settled = self.settled.get().cloned();
+        let info = self.client_info.get().cloned();
         let early = || Error::new(ErrorCode::INVALID_REQUEST, "the first request must be initialize");
-        Ok(Client::new(connection, settled.ok_or_else(early)?, Arc::clone(&self.backlog)))
+        Ok(Client::new(connection, info.ok_or_else(early)?, Arc::clone(&self.backlog)))
     }
 
     fn initialize(
@@ -225,10 +241,10 @@ impl Server {
     ) {
         let named = request.client_info.as_ref().map(|client| one_line(&client.name, NAME));
         let name = named.filter(|name| !name.is_empty()).unwrap_or_else(|| "acp".to_owned());
-        let settled = Settled { capabilities: request.client_capabilities, name };
-        let settled = Arc::clone(self.settled.get_or_init(|| Arc::new(settled)));
-        let in_terminal = settled.capabilities.auth.terminal;
-        let client = Client::new(connection, settled, Arc::clone(&self.backlog));
+        let info = ClientInfo { capabilities: request.client_capabilities, name };
+        let info = Arc::clone(self.client_info.get_or_init(|| Arc::new(info)));
+        let in_terminal = info.capabilities.auth.terminal;
+        let client = Client::new(connection, info, Arc::clone(&self.backlog));
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let server = Arc::clone(&this);
@@ -362,7 +378,8 @@ impl Server {
         let workspace = self.workspace(client, &request.cwd, &request.additional_directories).await?;
         let task_id = task_of(&request.session_id)?;
         let params = TaskForkParams { task_id, seq: None, prompt: None, worktree: false };
-        let forked = workspace.engine.begin_fork(&params).await.map_err(|error| error::of_engine(&error))?;
+        let forked =
+            workspace.engine.begin_fork(&params).await.map_err(|error| error::from_engine(&error))?;
         let id = SessionId::new(forked.task_id.as_str());
         let (session, Choices { modes, config }) =
             self.begin(client, workspace, forked.task_id, Open::Resume).await?;
@@ -379,14 +396,16 @@ impl Server {
             // Folders that nobody has named are not searched.
             let mut sessions = Vec::new();
             for workspace in self.workspaces.all().await {
-                let items = workspace.engine.list_all().await.map_err(|error| error::of_engine(&error))?;
-                sessions.extend(items.iter().map(|item| listed(&workspace, item)));
+                let items = workspace.engine.list_all().await.map_err(|error| error::from_engine(&error))?;
+                let mask = workspace.mask().await;
+                sessions.extend(items.into_iter().map(|item| listed(&workspace, item, &mask)));
             }
             return Ok(ListSessionsResponse::new(sessions));
         };
         let workspace = self.workspaces.open(client, &cwd, &[]).await?;
-        let page = workspace.engine.list(request.cursor).await.map_err(|error| error::of_engine(&error))?;
-        let sessions = page.items.iter().map(|item| listed(&workspace, item)).collect();
+        let page = workspace.engine.list(request.cursor).await.map_err(|error| error::from_engine(&error))?;
+        let mask = workspace.mask().await;
+        let sessions = page.items.into_iter().map(|item| listed(&workspace, item, &mask)).collect();
         Ok(ListSessionsResponse::new(sessions).next_cursor(page.next_cursor))
     }
 
@@ -395,9 +414,10 @@ impl Server {
         _client: &Client,
         request: CloseSessionRequest,
     ) -> Result<CloseSessionResponse, Error> {
-        let session = self.open_session(&request.session_id)?;
+        // Whoever opens it from now on gets one of its own.
+        let session = self.sessions().remove(&request.session_id);
+        let session = session.ok_or_else(|| error::no_session(&one_line(&request.session_id.0, NAME)))?;
         session.close().await;
-        self.sessions().remove(&request.session_id);
         Ok(CloseSessionResponse::new())
     }
 
@@ -447,14 +467,10 @@ impl Server {
         how: Open,
     ) -> Result<(SessionHandle, Choices), Error> {
         let workspace = self.workspace(client, cwd, additional).await?;
-        let task = task_of(id)?;
-        if let Some(session) = self.session(id) {
-            let choices = session.open(how).await?;
-            return Ok((session, choices));
-        }
-        self.begin(client, workspace, task, how).await
+        self.begin(client, workspace, task_of(id)?, how).await
     }
 
+    /// Opens a session, or again the one that is open.
     async fn begin(
         self: &Arc<Self>,
         client: &Client,
@@ -463,17 +479,20 @@ impl Server {
         how: Open,
     ) -> Result<(SessionHandle, Choices), Error> {
         let id = SessionId::new(task.as_str());
-        let session = SessionHandle::begin(client.clone(), workspace, task, self.ended.clone());
-        match session.open(how).await {
-            Ok(choices) => {
-                self.sessions().insert(id, session.clone());
-                Ok((session, choices))
+        let (session, is_new) = match self.sessions().entry(id) {
+            Entry::Occupied(open) => (open.get().clone(), false),
+            // Known before it is open, so that nobody begins another one.
+            Entry::Vacant(free) => {
+                let session = SessionHandle::begin(client.clone(), workspace, task, self.ended.clone());
+                (free.insert(session).clone(), true)
             }
-            Err(error) => {
-                session.close().await;
-                Err(error)
-            }
+        };
+        let opened = session.open(how).await;
+        if opened.is_err() && is_new {
+            self.sessions().retain(|_, open| !open.is_same(&session));
+            session.close().await;
         }
+        opened.map(|choices| (session, choices))
     }
 
     /// An open session, with what its user should know of its folder and of what the client wants for it.
@@ -481,6 +500,7 @@ impl Server {
         let workspace = &session.workspace;
         let mut notices: Vec<String> =
             workspace.settings.newest().problems().map(ToString::to_string).take(PROBLEMS).collect();
+        notices.extend(workspace.take_unresolved().iter().map(ToString::to_string));
         if let Some(what) = self.workspaces.directories().too_wide(workspace.folder()) {
             let folder = exact_line(&workspace.folder().to_string_lossy());
             notices.push(format!("The folder {folder} is {what}: agents work on all of it."));
@@ -520,10 +540,10 @@ fn task_of(id: &SessionId) -> Result<TaskId, Error> {
     }
 }
 
-fn listed(workspace: &Workspace, item: &HistoryItem) -> SessionInfo {
+fn listed(workspace: &Workspace, item: HistoryItem, mask: &Mask) -> SessionInfo {
     let updated = Timestamp::from_millisecond(item.updated_at).ok().map(|time| time.to_string());
     SessionInfo::new(SessionId::new(item.task_id.as_str()), workspace.folder().to_owned())
-        .title(item.title.clone())
+        .title(mask.masked(item.title))
         .updated_at(updated)
         .additional_directories(workspace.folders.get(1..).unwrap_or_default().to_vec())
 }

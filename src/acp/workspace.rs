@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol::Error;
 use roo_durable::WorkspaceDirectory;
@@ -14,7 +14,7 @@ use roo_model::providers::{self, ModelError};
 use roo_protocol::ids::TaskId;
 use roo_text::position::Encoding;
 use roo_text::render::exact_line;
-use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup};
+use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, UnresolvedChange};
 use serde_json::Value;
 
 use super::client::Client;
@@ -24,6 +24,7 @@ use crate::live_settings::LiveSettings;
 use crate::masking::Mask;
 use crate::mcp::McpServers;
 use crate::model_setup::environment;
+use crate::shell_word::shell_word;
 use crate::workspace_engine::workspace_engine;
 use crate::workspace_parts::WorkspaceParts;
 
@@ -37,6 +38,8 @@ pub(super) struct Workspace {
     pub(super) files: Option<Arc<ClientFiles>>,
     /// Canonical; not empty.
     pub(super) folders: Vec<PathBuf>,
+    /// What an earlier process left half done and nobody could settle, to be told once.
+    unresolved: Mutex<Vec<UnresolvedChange>>,
 }
 
 impl Workspace {
@@ -47,32 +50,28 @@ impl Workspace {
 
     /// The folder as a word of a command line.
     pub(super) fn folder_in_shell(&self) -> String {
-        let folder = self.folder().to_string_lossy();
-        let quoted =
-            shlex::try_quote(&folder).map_or_else(|_| folder.to_string(), |quoted| quoted.into_owned());
-        exact_line(&quoted)
+        shell_word(&self.folder().to_string_lossy())
+    }
+
+    /// Takes what its user has to look at, of changes that an earlier process left half done.
+    pub(super) fn take_unresolved(&self) -> Vec<UnresolvedChange> {
+        std::mem::take(&mut self.unresolved.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Removes a request and all that is kept of it. One that has not ended is cancelled first.
     pub(super) async fn delete(&self, task: &TaskId) -> Result<(), Error> {
         let engine = &self.engine;
-        let failed = |error: EngineError| error::of_engine(&error);
-        let item = engine.get(task).await.map_err(failed)?.item;
-        if !item.state.is_final() {
-            let mut follower = engine.follow(task, item.seq).await.map_err(failed)?;
-            engine.cancel(task).await.map_err(failed)?;
-            while !engine.get(task).await.map_err(failed)?.item.state.is_final() {
-                follower.next(|| engine.now()).await.map_err(|error| error::internal(error.to_string()))?;
-            }
-        }
+        let failed = |error: EngineError| error::from_engine(&error);
+        engine.cancel_and_wait(task).await.map_err(failed)?;
         engine.delete(task).await.map_err(failed)
     }
 
     /// The mask of secrets, as the settings want it now. Reads the disk.
     pub(super) async fn mask(&self) -> Mask {
-        let (enabled, folder) = (self.engine.settings().await.redact_secrets, self.folder().to_owned());
+        let (enabled, folders) = (self.engine.settings().await.redact_secrets, self.folders.clone());
+        let read = move || Mask::new(enabled, folders.iter().map(PathBuf::as_path));
         // While the process ends nothing more is told.
-        tokio::task::spawn_blocking(move || Mask::new(enabled, &folder)).await.unwrap_or_default()
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
 }
 
@@ -138,9 +137,9 @@ impl Workspaces {
         if let Some(workspace) = open.get(&folders) {
             return Ok(Arc::clone(workspace));
         }
-        let workspace = Arc::new(self.make(client.clone(), folders.clone()).await?);
-        // What an earlier process left half done; what can't be settled is in our own log.
-        workspace.engine.workspace().recover().await;
+        let mut workspace = self.make(client.clone(), folders.clone()).await?;
+        workspace.unresolved = Mutex::new(workspace.engine.workspace().recover().await);
+        let workspace = Arc::new(workspace);
         open.insert(folders, Arc::clone(&workspace));
         Ok(workspace)
     }
@@ -183,7 +182,8 @@ impl Workspaces {
             };
             let mcp = Arc::new(McpServers::new(parts.clone()));
             let engine = workspace_engine(parts, clock, Arc::clone(&mcp));
-            Ok(Workspace { engine, settings, customization, mcp, files, folders })
+            let unresolved = Mutex::default();
+            Ok(Workspace { engine, settings, customization, mcp, files, folders, unresolved })
         });
         let made = made.await.map_err(|_| error::internal("the server is ending"))?;
         made.map_err(|error| error::invalid(error.to_string()))

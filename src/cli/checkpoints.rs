@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
+use super::CliError;
 use super::arguments::{Restore, RestoreWhatArgument};
 use super::dialogue::Dialogue;
 use super::terminal::TERMINAL_USER;
-use super::{CliError, cancel};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use roo_engine::engine::Engine;
@@ -85,7 +85,7 @@ pub(super) async fn restore(engine: &Engine, task: TaskId, given: Restore) -> Re
     let state = engine.get(&params.task_id.root()).await?.item.state;
     if params.what != RestoreWhat::Files && state == TaskState::Interrupted {
         // A conversation goes back only when nothing goes on from its end.
-        cancel::cancel(engine, &params.task_id.root()).await?;
+        engine.cancel_and_wait(&params.task_id.root()).await?;
         let now = engine.restore(params.clone(), BY).await?;
         if (&now.files, &now.conflicts, &now.left_out)
             == (&preview.files, &preview.conflicts, &preview.left_out)

@@ -10,7 +10,6 @@
 mod acp;
 mod activity;
 mod arguments;
-mod cancel;
 mod cassette;
 mod check_tool;
 mod checkpoints;

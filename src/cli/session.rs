@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -80,6 +80,12 @@ pub(super) struct SessionContext {
     pub(super) folder: PathBuf,
 }
 
+/// The settings file that a flag names. The usual file may be missing; one that was asked for may not.
+pub(super) fn named_settings(path: &Path) -> Result<PathBuf, SessionError> {
+    let found = path.metadata().and_then(|_| std::path::absolute(path));
+    found.map_err(|source| SessionError::Config { path: path.to_owned(), source })
+}
+
 impl SessionContext {
     /// From the flags and the process's environment.
     pub(super) fn find(common: &Common) -> Result<Self, SessionError> {
@@ -93,10 +99,7 @@ impl SessionContext {
             Err(source) => return Err(SessionError::Folder { path: folder, source }),
         };
         if let Some(path) = &common.config {
-            // The usual file may be missing; one that was asked for may not.
-            let found = path.metadata().and_then(|_| std::path::absolute(path));
-            let found = found.map_err(|source| SessionError::Config { path: path.clone(), source })?;
-            directories.settings_file = Some(found);
+            directories.settings_file = Some(named_settings(path)?);
         }
         Ok(Self { directories, folder })
     }

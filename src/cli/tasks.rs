@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arguments::{Common, Fork, Tasks, TasksCommand, View};
-use super::cancel;
 use super::checkpoints;
 use super::compare;
 use super::notices::Notices;
@@ -14,7 +13,9 @@ use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::{CliError, Ending, task_page, terminal};
+use crate::shell_word::shell_word;
 use crate::view::RequestView;
+use roo_durable::StoreError;
 use roo_engine::engine::{Engine, EngineError, Resumable, as_diff};
 use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind};
@@ -71,13 +72,13 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let (task, name) = (find(&engine, &given.task).await?, given.task.clone());
             let restored = checkpoints::restore(&engine, task, given).await;
             engine.shutdown().await;
-            restored.map_err(|error| cancel::in_terms_of(&name, error))?
+            restored.map_err(|error| in_terms_of(&name, error))?
         }
         TasksCommand::Cancel { task: name } => {
             let task = find(&engine, &name).await?;
-            let cancelled = cancel::cancel(&engine, &task).await;
+            let cancelled = engine.cancel_and_wait(&task).await;
             engine.shutdown().await;
-            let state = cancelled.map_err(|error| cancel::in_terms_of(&name, error))?;
+            let state = cancelled.map_err(|error| in_terms_of(&name, error.into()))?;
             let name = render::exact_line(&name);
             match state {
                 None => format!("{name} is cancelled.\n"),
@@ -206,8 +207,7 @@ fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult, 
     let Some(folder) = folder else {
         return format!("{urid} is forked at event {seq}. {}", next(""));
     };
-    let place = shlex::try_quote(folder).map_or_else(|_| folder.clone(), |quoted| quoted.into_owned());
-    let place = render::exact_line(&place);
+    let place = shell_word(folder);
     let mut text = format!("{urid} is forked at event {seq}, with files of its own in {place}.\n");
     for file in left_out {
         let (path, reason) = (render::exact_line(&file.path), &file.reason);
@@ -365,4 +365,19 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
 pub(super) async fn document(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
     let task = engine.get(task).await?;
     Ok(task_page::render(&view_of(engine, &task).await?, &task))
+}
+
+/// Says what can't be done with a task, by the name that the user has given.
+fn in_terms_of(name: &str, error: CliError) -> CliError {
+    let name = render::exact_line(name);
+    match error {
+        CliError::Engine(EngineError::WrongState { problem, .. }) => {
+            CliError::Other(format!("that can't be done with {name} now: {problem}"))
+        }
+        CliError::Engine(EngineError::Store(StoreError::Held { .. })) => CliError::Other(format!(
+            "{name} is open in another roo-lsp, such as the server of an editor: cancel or restore it there, or close \
+             that window"
+        )),
+        error => error,
+    }
 }

@@ -115,13 +115,7 @@ async fn follow_settings(
 /// Settles what an earlier server left half done, and tells the user what can't be settled.
 async fn recover(session: &Session, services: &WorkspaceServices) {
     for stopped in services.engine.workspace().recover().await {
-        let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
-        let message = format!(
-            "a change of several files was interrupted and can't be completed: {} changed in the meantime. The missing parts are beside the files, in .roo-lsp-*.tmp; {} lists them",
-            if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
-            stopped.journal.display(),
-        );
-        session.tell(MessageType::ERROR, &message).await;
+        session.tell(MessageType::ERROR, &stopped.to_string()).await;
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct CallTarget {
 }
 
 impl CallTarget {
-    pub(super) fn new(name: &str, subject: &str) -> Self {
+    pub(crate) fn new(name: &str, subject: &str) -> Self {
         Self { name: name.to_owned(), subject: subject.to_owned(), tool: ToolName::parse(name) }
     }
 
@@ -44,7 +44,10 @@ impl CallTarget {
     pub(crate) fn file(&self) -> Option<&str> {
         use ToolName::{ApplyDiff, InsertContent, ReadFile, SearchAndReplace, WriteToFile};
         let of_file = [ReadFile, WriteToFile, ApplyDiff, SearchAndReplace, InsertContent];
-        let is_one = self.tool.is_some_and(|tool| of_file.contains(&tool)) && !self.subject.contains('\n');
+        let is_one = self.tool.is_some_and(|tool| of_file.contains(&tool))
+            && !self.subject.is_empty()
+            // Several files that are read at once.
+            && !self.subject.contains(['\n', ',']);
         is_one.then_some(&*self.subject)
     }
 }

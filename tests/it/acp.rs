@@ -298,3 +298,44 @@ fn secrets_are_masked_in_all_that_a_client_is_told() {
     assert!(project.read("a.txt").contains(secret), "the file has it");
     assert!(client.leave().success());
 }
+
+#[test]
+fn secrets_are_masked_before_a_text_is_cut_and_in_what_lists_sessions() {
+    let secret = "ghp_1234567890abcdefghijklmnopqrstuvwxyz";
+    // It stands where titles end.
+    let command = format!("echo {} {secret}", "a".repeat(180));
+    let project = playing(&format!(
+        "  - calls: [{{ tool: execute_command, params: {{ command: \"{command}\" }} }}]\n{DONE}"
+    ));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, &format!("Go with {secret}."));
+    let asked = client.asked_for_permission();
+    client.choose(&asked, "reject_once");
+    client.end_of_turn(prompt);
+    let listed = client.succeed("session/list", json!({ "cwd": project.folder() }));
+    assert!(listed["sessions"][0]["title"].as_str().unwrap().contains("[masked:"), "{listed}");
+    let updates = client.unread.iter().filter(|message| message["method"] == "session/update");
+    for told in updates {
+        assert!(!told.to_string().contains("ghp_"), "{told:#}");
+    }
+    assert!(client.leave().success());
+}
+
+#[test]
+fn secrets_of_all_folders_are_masked() {
+    let secret = "plum-tree-7-violin";
+    let project = playing(&format!(
+        "  - text: \"It is {secret}.\"\n    calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]\n"
+    ));
+    let other = project.folder().with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join(".env"), format!("API_TOKEN={secret}\n")).unwrap();
+    let mut client = Client::initialized(&project, json!({}));
+    let folders = json!({ "cwd": project.folder(), "additionalDirectories": [other], "mcpServers": [] });
+    let session = client.succeed("session/new", folders)["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(client.prompt(&session, "Go."), "end_turn");
+    let said = client.text("agent_message_chunk");
+    assert!(!said.contains(secret) && said.contains("[masked:"), "{said}");
+    assert!(client.leave().success());
+}

@@ -68,7 +68,7 @@ for line in sys.stdin:
         send({"id": number, "error": {"code": -32601, "message": "unknown"}})
 "#;
 
-fn configuration(script: &str) -> String {
+pub fn configuration(script: &str) -> String {
     json!({ "mcpServers": { "fake": { "command": "python3", "args": [script] } } }).to_string()
 }
 
@@ -334,7 +334,7 @@ fn a_client_lists_restarts_and_switches_servers_and_is_told_of_each_change() {
 }
 
 /// Asks its user for a name and a token when its tool is called, and tells what came of it.
-const ASKING: &str = r#"import json, sys
+pub const ASKING: &str = r#"import json, sys
 def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 properties = {"age": {"type": "integer", "minimum": 1}, "token": {"type": "string"}}

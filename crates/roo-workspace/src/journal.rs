@@ -8,6 +8,7 @@
 //! program; the change is then left as it is, and the user decides.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +91,20 @@ pub struct UnresolvedChange {
     pub files: Vec<PathBuf>,
     /// Path of its journal.
     pub journal: PathBuf,
+}
+
+/// For its user.
+impl fmt::Display for UnresolvedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        write!(
+            f,
+            "a change of several files was interrupted and can't be completed: {} changed in the meantime. The missing parts are \
+             beside the files, in .roo-lsp-*.tmp; {} lists them",
+            if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
+            self.journal.display(),
+        )
+    }
 }
 
 /// A change whose new contents are all written beside their files.

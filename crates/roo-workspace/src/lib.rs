@@ -280,7 +280,9 @@ impl Workspace {
 
     async fn read_at_most(&self, file: &Resolved, limit: u64) -> Result<Contents, ReadError> {
         self.check_ignored(file)?;
-        self.refresh(file, FilePurpose::Read).await;
+        if !self.is_being_written(file.absolute()) {
+            self.refresh(file, FilePurpose::Read).await;
+        }
         let contents = match self.documents.at(file.absolute()) {
             Some(document) => Contents::Text(FileText::from(&document)),
             None => {
@@ -563,12 +565,21 @@ impl Workspace {
         writer.lock_owned().await
     }
 
+    /// Returns whether somebody writes a file, or is about to. Its document is the writer's then: a look at the editor could
+    /// close it, or replace it, before the editor has shown the new text.
+    fn is_being_written(&self, path: &Path) -> bool {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.get(path).is_some_and(|writer| writer.strong_count() > 0)
+    }
+
     /// The open documents of the workspace whose text is not on disk, sorted by path: what a command
     /// would not see.
     pub async fn dirty_documents(&self) -> Vec<UnsavedDocument> {
         if let Some(editor) = &self.editor {
             for (path, _) in self.documents.with_files() {
-                editor.refresh(&path, FilePurpose::Read).await;
+                if !self.is_being_written(&path) {
+                    editor.refresh(&path, FilePurpose::Read).await;
+                }
             }
         }
         let changed: Vec<(PathBuf, Document)> = self

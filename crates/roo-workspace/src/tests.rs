@@ -398,3 +398,90 @@ fn no_directory_is_created_through_a_link() {
     assert!(make().unwrap());
     assert!(!make().unwrap(), "it is there already");
 }
+
+/// An editor that is asked for its text of a file, and takes its time for an edit.
+struct AskedEditor {
+    documents: Arc<Documents>,
+    asked: Mutex<Vec<FilePurpose>>,
+    begun: tokio::sync::Notify,
+    may_apply: tokio::sync::Notify,
+}
+
+impl Editor for AskedEditor {
+    fn refresh<'a>(&'a self, path: &'a Path, purpose: FilePurpose) -> BoxFuture<'a, ()> {
+        self.asked.lock().unwrap().push(purpose);
+        let uri = file_uri(path);
+        match purpose {
+            FilePurpose::Write => self.documents.open(&uri, 1, fs::read_to_string(path).unwrap()),
+            // It is saved.
+            FilePurpose::Read => drop(self.documents.close(&uri)),
+        }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn apply_edit<'a>(
+        &'a self,
+        _label: &'a str,
+        uri: &'a str,
+        version: i32,
+        edits: Vec<(Range, String)>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        Box::pin(async move {
+            self.begun.notify_one();
+            self.may_apply.notified().await;
+            let changes: Vec<Change> =
+                edits.into_iter().rev().map(|(range, text)| Change { range: Some(range), text }).collect();
+            let refused = |error: DocumentError| EditRefused { reason: error.to_string() };
+            self.documents.change(uri, version + 1, &changes, Encoding::Utf16).map_err(refused)
+        })
+    }
+
+    fn apply_all<'a>(
+        &'a self,
+        _label: &'a str,
+        _changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        Box::pin(std::future::ready(Err(EditRefused { reason: "it changes one file at a time".to_owned() })))
+    }
+
+    fn file_operations(&self) -> FileOperations {
+        FileOperations::default()
+    }
+
+    fn save<'a>(&'a self, _uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+#[tokio::test]
+async fn who_reads_a_file_while_an_editor_writes_it_does_not_disturb_that() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("w")).unwrap();
+    fs::write(directory.path().join("w/a.txt"), "old").unwrap();
+    let documents = Arc::new(Documents::default());
+    let editor = Arc::new(AskedEditor {
+        documents: Arc::clone(&documents),
+        asked: Mutex::default(),
+        begun: tokio::sync::Notify::new(),
+        may_apply: tokio::sync::Notify::new(),
+    });
+    let workspace = Workspace::open(Setup {
+        folders: vec![directory.path().join("w")],
+        state_directory: directory.path().join("state"),
+        documents,
+        editor: Some(Arc::<AskedEditor>::clone(&editor)),
+        encoding: Encoding::Utf16,
+    })
+    .unwrap();
+    let target = workspace.resolve("a.txt", Purpose::Write).unwrap();
+    let others = async {
+        editor.begun.notified().await;
+        workspace.read(&target).await.unwrap();
+        workspace.dirty_documents().await;
+        editor.may_apply.notify_one();
+    };
+    let write = workspace.write(&target, Some(Digest::of("old")), "new", "test");
+    let (written, ()) = tokio::join!(write, others);
+    assert_eq!(written.unwrap().after, Digest::of("new"));
+    assert_eq!(*editor.asked.lock().unwrap(), [FilePurpose::Write, FilePurpose::Read], "the writer's own");
+}

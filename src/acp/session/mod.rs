@@ -11,7 +11,7 @@ mod prompt;
 mod questions;
 mod tool_calls;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use agent_client_protocol::v1::Responder;
@@ -26,6 +26,7 @@ use roo_durable::StoreError;
 use roo_engine::customization::Grant;
 use roo_engine::engine::{EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
 use roo_engine::server_tools::DECLINE;
+use roo_protocol::customization::TrustReport;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
@@ -36,10 +37,10 @@ use roo_text::render::one_line;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::conversation::{Conversation, Edit, Told};
+use self::conversation::{ClientUpdate, Conversation, Edit};
 use self::options::{Chosen, INTENT, MODE, Options, PROFILE};
 use self::prompt::UserMessage;
-use self::questions::{Asker, Reply, TRUST_CALL};
+use self::questions::{Asker, Reply, TRUST_CALL, TRUST_TITLE};
 use super::client::Client;
 use super::error;
 use super::workspace::Workspace;
@@ -149,6 +150,11 @@ impl SessionHandle {
         let _ = closed.await;
     }
 
+    /// Returns whether both lead to one session.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.commands.same_channel(&other.commands)
+    }
+
     fn send(&self, command: Command) {
         if self.commands.send(command).is_err() {
             tracing::debug!("a session that is closed was told something");
@@ -156,23 +162,32 @@ impl SessionHandle {
     }
 }
 
-/// A question to the client's user.
-struct Asked {
+/// A prompt whose client waits for the answer.
+struct OpenPrompt {
+    responder: Responder<PromptResponse>,
+    /// Ends the wait for it to be withdrawn.
+    _answered: DropGuard,
+}
+
+/// Something that the client's user is being asked.
+struct OpenQuestion {
     /// Its answer has come, from whomever.
     over: CancellationToken,
-    /// True if it waits for what the user says next.
-    is_left: bool,
+    /// The call by which it is shown, where that has no other end than the answer.
+    call: Option<ToolCallId>,
+}
+
+/// What the user has said, in one prompt or more.
+struct Said {
+    message: UserMessage,
+    prompts: Vec<OpenPrompt>,
 }
 
 /// Prompts that are answered when the request rests.
 #[derive(Default)]
 struct Turn {
-    responders: Vec<Responder<PromptResponse>>,
-    /// Ends the wait for the prompts to be withdrawn.
-    guards: Vec<DropGuard>,
+    prompts: Vec<OpenPrompt>,
     is_cancelled: bool,
-    /// Waits until the user has said whether the workspace is trusted.
-    waiting: Option<(UserMessage, CancellationToken)>,
 }
 
 struct Session {
@@ -184,14 +199,25 @@ struct Session {
     conversation: Conversation,
     mask: Mask,
     chosen: Chosen,
+    /// False before it is opened, and where that failed.
+    is_open: bool,
     /// True if there is a request.
     is_begun: bool,
     /// The number of the newest event that was told.
     seq: u64,
     batches: Option<mpsc::Receiver<Batch>>,
     turn: Option<Turn>,
-    asked: HashMap<String, Asked>,
+    /// Waits until the user has said whether the workspace is trusted, and until a turn that was cancelled is over.
+    next: Option<Said>,
+    /// By ids of approvals and questions.
+    asked: HashMap<String, OpenQuestion>,
+    /// Ids of the questions that wait for what the user says next, in the order in which they were left.
+    left: Vec<String>,
+    /// The question whether the workspace is trusted.
+    trust_question: Option<CancellationToken>,
     has_asked_for_trust: bool,
+    /// The slash commands that were told last.
+    commands_told: Option<SessionUpdate>,
 }
 
 impl Session {
@@ -211,12 +237,17 @@ impl Session {
             conversation,
             mask: Mask::default(),
             chosen: Chosen::default(),
+            is_open: false,
             is_begun: false,
             seq: 0,
             batches: None,
             turn: None,
+            next: None,
             asked: HashMap::new(),
+            left: Vec::new(),
+            trust_question: None,
             has_asked_for_trust: false,
+            commands_told: None,
         }
     }
 
@@ -249,6 +280,7 @@ impl Session {
                     None => self.batches = None,
                 },
             }
+            self.say_next().await;
         }
     }
 
@@ -260,8 +292,9 @@ impl Session {
                 let _ = opened.send(choices);
             }
             Command::Introduce(notices) => {
-                let commands = commands::available(&self.workspace).await;
-                self.tell(vec![commands.into()]);
+                // Whoever has loaded it again knows none.
+                self.commands_told = None;
+                self.tell_commands().await;
                 notices.iter().for_each(|text| self.notice(NoticeSeverity::Warning, text));
             }
             Command::Prompt(prompt, responder) => self.prompt(prompt, responder).await,
@@ -289,6 +322,7 @@ impl Session {
             self.read_past(how).await?;
         }
         let options = Options::read(&self.workspace).await?;
+        self.is_open = true;
         Ok(Choices { modes: options.mode_state(&self.chosen), config: options.config(&self.chosen) })
     }
 
@@ -296,25 +330,27 @@ impl Session {
     async fn read_past(&mut self, how: Open) -> Result<(), Error> {
         let engine = &self.workspace.engine;
         let events =
-            engine.newest_events(&self.task, usize::MAX).await.map_err(|error| error::of_engine(&error))?;
+            engine.newest_events(&self.task, usize::MAX).await.map_err(|error| error::from_engine(&error))?;
         let is_first = !std::mem::replace(&mut self.is_begun, true);
-        // Where it is loaded again, what happens goes on as before.
+        // Where it is loaded again, what happens goes on as before: what is newer comes that way.
+        let told = self.seq;
+        let events = events.into_iter().filter(|params| is_first || params.seq.is_none_or(|seq| seq <= told));
         let mut past = Conversation::new(self.workspace.folder().to_owned(), self.client.shows_compaction());
         past.set_mask(self.mask.clone());
         past.set_past(true);
         let mut edits = VecDeque::new();
-        for params in &events {
-            let told = past.apply(params);
+        for params in events {
+            let told = past.apply(&params);
             if is_first {
                 self.seq = params.seq.unwrap_or(self.seq);
-                self.follow_choice(params);
+                self.follow_choice(&params);
             }
             if how == Open::Load {
                 self.tell(told);
                 self.client.drained().await;
             }
             if let Event::ToolFinished { tool_call_id, status: ToolStatus::Ok, .. } = &params.event {
-                edits.extend(past.edit(&params.task_id, tool_call_id, params.seq));
+                edits.extend(past.take_edit(&params.task_id, tool_call_id, params.seq));
                 // Each is read from the disk.
                 edits.drain(..edits.len().saturating_sub(EDITS));
             }
@@ -324,6 +360,10 @@ impl Session {
         }
         past.set_past(false);
         if is_first {
+            let found = self.workspace.engine.get(&self.task).await;
+            if how == Open::Load && found.is_ok_and(|found| found.item.state == TaskState::Interrupted) {
+                self.tell(past.fail_open_calls());
+            }
             self.conversation = past;
         }
         if let Ok(tree) = self.workspace.engine.tree(&self.task).await {
@@ -333,47 +373,53 @@ impl Session {
     }
 
     async fn prompt(&mut self, prompt: Vec<ContentBlock>, responder: Responder<PromptResponse>) {
+        if !self.is_open {
+            return self.client.respond(responder, Err(error::no_session(&self.id.0)));
+        }
         let folders = self.workspace.folders.iter().map(std::path::PathBuf::as_path);
-        let said = match UserMessage::read(prompt, folders) {
-            Ok(said) => said,
+        let message = match UserMessage::read(prompt, folders) {
+            Ok(message) => message,
             Err(error) => return self.client.respond(responder, Err(error)),
         };
         // Whoever withdraws a prompt wants an end of the turn.
         let (withdrawn, answered, commands) =
             (responder.cancellation(), CancellationToken::new(), self.commands.clone());
-        let turn = self.turn.get_or_insert_default();
-        turn.responders.push(responder);
-        turn.guards.push(answered.clone().drop_guard());
+        let prompt = OpenPrompt { responder, _answered: answered.clone().drop_guard() };
         tokio::spawn(async move {
             if answered.run_until_cancelled(withdrawn.cancelled()).await.is_some() {
                 // The session may have ended.
                 let _ = commands.send(Command::Cancel);
             }
         });
-        if let Some((before, _)) = &mut turn.waiting {
-            return before.extend(said);
+        match &mut self.next {
+            Some(next) => {
+                next.message.extend(message);
+                next.prompts.push(prompt);
+            }
+            None => self.next = Some(Said { message, prompts: vec![prompt] }),
         }
         if let Some(report) = self.untrusted().await {
-            let over = CancellationToken::new();
-            let asker = self.asker(over.clone());
-            let (workspace, commands) = (Arc::clone(&self.workspace), self.commands.clone());
-            self.turn.get_or_insert_default().waiting = Some((said, over));
-            let call =
-                ToolCall::new(ToolCallId::new(TRUST_CALL), "Trust this workspace?").kind(ToolKind::Other);
-            self.tell(vec![SessionUpdate::ToolCall(call).into()]);
-            tokio::spawn(async move {
-                if let Some(trusts) = asker.trust(&workspace, &report).await {
-                    // The session may have ended.
-                    let _ = commands.send(Command::TrustAnswered(trusts));
-                }
-            });
-            return;
+            self.ask_for_trust(report);
         }
-        self.say(said).await;
+    }
+
+    fn ask_for_trust(&mut self, report: TrustReport) {
+        let over = CancellationToken::new();
+        self.trust_question = Some(over.clone());
+        let (asker, workspace, commands) =
+            (self.asker(over), Arc::clone(&self.workspace), self.commands.clone());
+        let call = ToolCall::new(ToolCallId::new(TRUST_CALL), TRUST_TITLE).kind(ToolKind::Other);
+        self.tell(vec![SessionUpdate::ToolCall(call).into()]);
+        tokio::spawn(async move {
+            if let Some(trusts) = asker.trust(&workspace, &report).await {
+                // The session may have ended.
+                let _ = commands.send(Command::TrustAnswered(trusts));
+            }
+        });
     }
 
     /// What an untrusted workspace brings, if its user has not been asked about it.
-    async fn untrusted(&mut self) -> Option<roo_protocol::customization::TrustReport> {
+    async fn untrusted(&mut self) -> Option<TrustReport> {
         if std::mem::replace(&mut self.has_asked_for_trust, true) {
             return None;
         }
@@ -383,59 +429,56 @@ impl Session {
     }
 
     async fn trust_answered(&mut self, trusts: bool) {
-        let waiting = self.turn.as_mut().and_then(|turn| turn.waiting.take());
-        let Some((said, _)) = waiting else { return };
+        if self.trust_question.take().is_none() {
+            return;
+        }
         let (workspace, grant) = (Arc::clone(&self.workspace), Grant::Workspace);
-        let mut status = ToolCallStatus::Failed;
+        let mut status = ToolCallStatus::Completed;
         if trusts {
             let granted = tokio::task::spawn_blocking(move || workspace.customization.grant(&grant)).await;
-            match granted {
-                Ok(Ok(_)) => status = ToolCallStatus::Completed,
-                Ok(Err(error)) => self.notice(NoticeSeverity::Error, &error.to_string()),
-                // The process ends.
-                Err(_) => {}
+            if let Ok(Err(error)) = granted {
+                status = ToolCallStatus::Failed;
+                self.notice(NoticeSeverity::Error, &error.to_string());
             }
         }
-        let fields = ToolCallUpdateFields::new().status(status);
-        let update = ToolCallUpdate::new(ToolCallId::new(TRUST_CALL), fields);
-        self.tell(vec![SessionUpdate::ToolCallUpdate(update).into()]);
+        self.end_call(Some(ToolCallId::new(TRUST_CALL)), status);
         self.tell_options().await;
-        self.say(said).await;
     }
 
-    /// Says something to the request, or begins it.
-    async fn say(&mut self, said: UserMessage) {
+    /// Says to the request what its user has said, or begins it, unless something is to be waited for.
+    async fn say_next(&mut self) {
+        let is_ending = self.turn.as_ref().is_some_and(|turn| turn.is_cancelled);
+        if is_ending || self.trust_question.is_some() {
+            return;
+        }
+        let Some(Said { message, prompts }) = self.next.take() else { return };
         self.renew_mask().await;
+        self.tell_commands().await;
         if let Some(files) = &self.workspace.files {
             files.speak_for(&self.id);
         }
         let result = match self.is_begun {
-            true => self.go_on(said).await,
-            false => self.start(said).await,
+            true => self.go_on(message).await,
+            false => self.start(message).await,
         };
         match result {
-            Ok(()) => self.check_rest().await,
-            Err(error) => {
-                // What was said before goes on.
-                let Some(turn) = &mut self.turn else { return };
-                if let Some(responder) = turn.responders.pop() {
-                    self.client.respond(responder, Err(error));
-                }
-                if turn.responders.is_empty() {
-                    self.turn = None;
-                }
+            Ok(()) => {
+                self.turn.get_or_insert_default().prompts.extend(prompts);
+                self.check_rest().await;
             }
+            // What was said before goes on.
+            Err(error) => self.answer_prompts(prompts, &Err(error)),
         }
     }
 
-    async fn start(&mut self, said: UserMessage) -> Result<(), Error> {
-        let UserMessage { text, images } = said;
+    async fn start(&mut self, message: UserMessage) -> Result<(), Error> {
+        let UserMessage { text, images } = message;
         let Chosen { mode, profile, intent } = self.chosen.clone();
         let params = TaskStartParams { prompt: text, mode, profile, images, context: vec![] };
         let (workspace, task) = (Arc::clone(&self.workspace), self.task.clone());
         let started = tokio::task::spawn_blocking(move || workspace.engine.start_as(task, params));
         let started = started.await.map_err(|_| error::internal("the server is ending"))?;
-        started.map_err(|error| error::of_engine(&error))?;
+        started.map_err(|error| error::from_engine(&error))?;
         self.is_begun = true;
         if let Some((id, digest)) = intent
             && let Err(error) = self.workspace.engine.select_intent(&self.task, &id, digest).await
@@ -445,33 +488,65 @@ impl Session {
         self.follow().await
     }
 
-    async fn go_on(&mut self, said: UserMessage) -> Result<(), Error> {
+    async fn go_on(&mut self, message: UserMessage) -> Result<(), Error> {
         if self.batches.is_none() {
             self.follow().await?;
         }
-        let UserMessage { text, images } = said;
-        let params = TaskSendParams { task_id: self.task.clone(), text, images, when: SendWhen::Now };
-        self.workspace.engine.send(params).await.map_err(|error| of_request(&error))?;
-        // An approval that waited before still waits.
-        let waiting: Vec<(TaskId, PendingApproval)> = self
-            .conversation
-            .view()
-            .prompts()
-            .filter_map(|(task, prompt)| match prompt {
-                Prompt::Approval(approval) => Some((task.clone(), approval.clone())),
-                Prompt::Question(_) => None,
-            })
-            .collect();
-        for (task, approval) in waiting {
-            self.ask_approval(&task, &approval);
+        if !self.answer_left(&message).await? {
+            let UserMessage { text, images } = message;
+            let params = TaskSendParams { task_id: self.task.clone(), text, images, when: SendWhen::Now };
+            self.workspace.engine.send(params).await.map_err(|error| from_request(&error))?;
         }
+        self.ask_what_waits().await;
         Ok(())
+    }
+
+    /// Answers the question that was left last by what was said. Returns false where none was left that still waits: what is said
+    /// is for the request's own task then.
+    async fn answer_left(&mut self, message: &UserMessage) -> Result<bool, Error> {
+        if self.left.is_empty() {
+            return Ok(false);
+        }
+        let engine = &self.workspace.engine;
+        let now = engine.resumable(&self.task).await.map_err(|error| from_request(&error))?;
+        let waiting = |id: &String| {
+            let mut questions = now.questions.iter().map(|(_, question)| &question.question_id);
+            questions.find(|waiting| waiting.as_str() == id).cloned()
+        };
+        let Some(question_id) = self.left.iter().rev().find_map(waiting) else { return Ok(false) };
+        let UserMessage { text, images } = message.clone();
+        let answer = QuestionAnswerParams { question_id, text, images };
+        match engine.answer(answer, self.client.name()).await {
+            Ok(answer) => Ok(answer.accepted),
+            // Somebody has answered it meanwhile.
+            Err(EngineError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(from_request(&error)),
+        }
+    }
+
+    /// Asks what waits for an answer and is not being asked: what waited before, and what was left and not answered now.
+    async fn ask_what_waits(&mut self) {
+        self.left.clear();
+        let Ok(now) = self.workspace.engine.resumable(&self.task).await else { return };
+        // What is not told yet is asked when it is.
+        let told: HashSet<String> =
+            self.conversation.view().prompts().map(|(_, prompt)| prompt.id().to_owned()).collect();
+        for (task, approval) in &now.approvals {
+            if told.contains(approval.approval_id.as_str()) {
+                self.ask_approval(task, approval);
+            }
+        }
+        for (task, question) in &now.questions {
+            if told.contains(question.question_id.as_str()) {
+                self.ask_question(task, question);
+            }
+        }
     }
 
     /// Follows the request from what was told last.
     async fn follow(&mut self) -> Result<(), Error> {
         let follower = self.workspace.engine.follow(&self.task, self.seq).await;
-        let follower = follower.map_err(|error| of_request(&error))?;
+        let follower = follower.map_err(|error| from_request(&error))?;
         let (sender, batches) = mpsc::channel(1);
         tokio::spawn(forward(follower, Arc::clone(&self.workspace), self.client.clone(), sender));
         self.batches = Some(batches);
@@ -479,12 +554,9 @@ impl Session {
     }
 
     async fn cancel(&mut self) {
+        self.withdraw_next();
         let Some(turn) = &mut self.turn else { return };
         turn.is_cancelled = true;
-        if let Some((_, over)) = turn.waiting.take() {
-            over.cancel();
-            return self.end_turn(&Ok(StopReason::Cancelled));
-        }
         match self.workspace.engine.cancel(&self.task).await {
             Ok(()) => self.check_rest().await,
             Err(error) => {
@@ -494,13 +566,28 @@ impl Session {
         }
     }
 
+    /// What was not said to the request yet is never said.
+    fn withdraw_next(&mut self) {
+        if let Some(over) = self.trust_question.take() {
+            over.cancel();
+            self.end_call(Some(ToolCallId::new(TRUST_CALL)), ToolCallStatus::Failed);
+        }
+        if let Some(Said { prompts, .. }) = self.next.take() {
+            self.answer_prompts(prompts, &Ok(StopReason::Cancelled));
+        }
+    }
+
     async fn close(&mut self) {
         self.workspace.engine.release(&self.task).await;
-        self.asked.drain().for_each(|(_, asked)| asked.over.cancel());
-        if let Some((_, over)) = self.turn.as_mut().and_then(|turn| turn.waiting.take()) {
+        for (_, OpenQuestion { over, call }) in std::mem::take(&mut self.asked) {
             over.cancel();
+            self.end_call(call, ToolCallStatus::Failed);
         }
+        self.withdraw_next();
         self.end_turn(&Ok(StopReason::Cancelled));
+        if let Some(files) = &self.workspace.files {
+            files.forget(&self.id);
+        }
     }
 
     /// Something has happened in the request.
@@ -521,7 +608,11 @@ impl Session {
         let task = &params.task_id;
         match &params.event {
             Event::ApprovalRequested { approval } => self.ask_approval(task, approval),
-            Event::QuestionAsked { question } => self.ask_question(task, question),
+            Event::QuestionAsked { question } => {
+                let who = self.branch_prefix(task);
+                self.tell(conversation::question(question, &who));
+                self.ask_question(task, question);
+            }
             Event::ApprovalResolved { approval_id, .. } => self.is_over(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.is_over(question_id.as_str()),
             Event::ModeSwitched { .. } | Event::IntentSelected { .. } if task.is_root() => {
@@ -534,7 +625,7 @@ impl Session {
                 self.tell_options().await;
             }
             Event::ToolFinished { tool_call_id, status: ToolStatus::Ok, .. } => {
-                if let Some(edit) = self.conversation.edit(task, tool_call_id, params.seq) {
+                if let Some(edit) = self.conversation.take_edit(task, tool_call_id, params.seq) {
                     self.tell_edit(edit).await;
                 }
             }
@@ -583,7 +674,7 @@ impl Session {
             return;
         }
         let over = CancellationToken::new();
-        self.asked.insert(key, Asked { over: over.clone(), is_left: false });
+        self.asked.insert(key, OpenQuestion { over: over.clone(), call: None });
         let fields = self.conversation.fields(task, &approval.tool_call_id);
         let call = self.conversation.call(task, &approval.tool_call_id).id.clone();
         let (asker, workspace) = (self.asker(over), Arc::clone(&self.workspace));
@@ -596,20 +687,28 @@ impl Session {
         });
     }
 
+    /// The name of a branch before what it says; nothing for the request's own task.
+    fn branch_prefix(&self, task: &TaskId) -> String {
+        let name = self.conversation.view().tree().name(task);
+        name.map(|branch| format!("{branch}: ")).unwrap_or_default()
+    }
+
     fn ask_question(&mut self, task: &TaskId, question: &PendingQuestion) {
+        let key = question.question_id.to_string();
+        if self.asked.contains_key(&key) {
+            return;
+        }
         let over = CancellationToken::new();
-        self.asked.insert(question.question_id.to_string(), Asked { over: over.clone(), is_left: false });
-        let who = self
-            .conversation
-            .view()
-            .tree()
-            .name(task)
-            .map(|branch| format!("{branch}: "))
-            .unwrap_or_default();
-        self.tell(conversation::question(question, &who));
-        let (asker, commands) = (self.asker(over), self.commands.clone());
+        let asker = self.asker(over.clone());
         let mut question = question.clone();
-        question.text = one_line_if_long(&format!("{who}{}", question.text));
+        // Before it is cut: a part of a secret isn't found.
+        let text = self.mask.masked(format!("{}{}", self.branch_prefix(task), question.text));
+        question.text = one_line_if_long(&text);
+        let call = asker.shown_call(&question);
+        let id = call.as_ref().map(|call| call.tool_call_id.clone());
+        self.tell(call.into_iter().map(|call| SessionUpdate::ToolCall(call).into()).collect());
+        self.asked.insert(key, OpenQuestion { over, call: id });
+        let commands = self.commands.clone();
         tokio::spawn(async move {
             if let Some(reply) = asker.question(&question).await {
                 // The session may have ended.
@@ -620,9 +719,21 @@ impl Session {
 
     /// A question has its answer, from whomever.
     fn is_over(&mut self, id: &str) {
-        if let Some(asked) = self.asked.remove(id) {
-            asked.over.cancel();
+        self.left.retain(|left| left != id);
+        if let Some(OpenQuestion { over, call }) = self.asked.remove(id) {
+            over.cancel();
+            let is_cancelled = self.turn.as_ref().is_some_and(|turn| turn.is_cancelled);
+            self.end_call(
+                call,
+                if is_cancelled { ToolCallStatus::Failed } else { ToolCallStatus::Completed },
+            );
         }
+    }
+
+    /// Tells the end of the call by which a question was shown.
+    fn end_call(&self, call: Option<ToolCallId>, status: ToolCallStatus) {
+        let ended = |call| ToolCallUpdate::new(call, ToolCallUpdateFields::new().status(status));
+        self.tell(call.map(|call| SessionUpdate::ToolCallUpdate(ended(call)).into()).into_iter().collect());
     }
 
     async fn answer_approval(&mut self, approval: PendingApproval, reply: Reply) {
@@ -647,13 +758,14 @@ impl Session {
         match self.workspace.engine.respond(answer, &by).await {
             // Where somebody else was first, the events say so.
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
-            Err(error) => {
+            Err(error @ EngineError::Mismatch { .. }) => {
                 self.notice(NoticeSeverity::Error, &error.to_string());
                 self.is_over(approval.approval_id.as_str());
                 if let Some((task, waiting)) = self.waiting_approval(&approval) {
                     self.ask_approval(&task, &waiting);
                 }
             }
+            Err(error) => self.was_not_answered(approval.approval_id.as_str(), &error),
         }
     }
 
@@ -668,19 +780,23 @@ impl Session {
     }
 
     async fn answer_question(&mut self, question: PendingQuestion, reply: Reply) {
-        let text = match reply {
-            Reply::Text(text) => text,
-            Reply::Cancelled => return self.cancel().await,
-            Reply::Unable(reason) if question.kind == QuestionKind::McpElicitation => {
+        let id = question.question_id.to_string();
+        let text = match (reply, question.kind) {
+            (Reply::Text(text), _) => text,
+            (Reply::Cancelled, _) => return self.cancel().await,
+            (Reply::Unable(reason), QuestionKind::McpElicitation) => {
                 self.notice(
                     NoticeSeverity::Warning,
                     &format!("an MCP server's question was declined: {reason}"),
                 );
                 DECLINE.to_owned()
             }
-            Reply::Unable(_) | Reply::Chosen(_) | Reply::Later => {
-                if let Some(asked) = self.asked.get_mut(question.question_id.as_str()) {
-                    asked.is_left = true;
+            // What is said to an agent is not for a server.
+            (Reply::Chosen(_) | Reply::Later, QuestionKind::McpElicitation) => DECLINE.to_owned(),
+            (Reply::Unable(_) | Reply::Chosen(_) | Reply::Later, _) => {
+                if let Some(OpenQuestion { call, .. }) = self.asked.remove(&id) {
+                    self.end_call(call, ToolCallStatus::Completed);
+                    self.left.push(id);
                 }
                 return self.check_rest().await;
             }
@@ -689,18 +805,22 @@ impl Session {
         let by = self.client.name().to_owned();
         match self.workspace.engine.answer(answer, &by).await {
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
-            Err(error) => self.notice(NoticeSeverity::Error, &error.to_string()),
+            Err(error) => self.was_not_answered(&id, &error),
         }
+    }
+
+    /// The engine did not take an answer. What was asked still waits, and is asked again with the next prompt.
+    fn was_not_answered(&mut self, id: &str, error: &EngineError) {
+        self.is_over(id);
+        self.end_turn(&Err(from_request(error)));
     }
 
     /// Ends the turn if nothing in the request goes on by itself.
     async fn check_rest(&mut self) {
-        let Some(turn) = self.turn.as_ref().filter(|turn| turn.waiting.is_none()) else { return };
-        let is_cancelled = turn.is_cancelled;
+        let Some(&Turn { is_cancelled, .. }) = self.turn.as_ref() else { return };
         let Some(root) = self.conversation.view().root() else { return };
         let (state, reason) = (root.state, root.reason.clone());
-        let may_rest = waits_for_user(self.conversation.view().tree().nodes())
-            && self.asked.values().all(|asked| asked.is_left);
+        let may_rest = waits_for_user(self.conversation.view().tree().nodes()) && self.asked.is_empty();
         let is_over = state.is_final() || state == TaskState::Interrupted;
         if !is_over && !may_rest {
             return;
@@ -728,7 +848,7 @@ impl Session {
     async fn rests(&mut self, now: &Resumable) -> Option<StopReason> {
         // Trees come behind the events that change them.
         let tree = self.workspace.engine.tree(&self.task).await.ok()?;
-        let is_left = |id: &str| self.asked.get(id).is_some_and(|asked| asked.is_left);
+        let is_left = |id: &str| self.left.iter().any(|left| left == id);
         let all_left = now.approvals.is_empty()
             && now.questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
         if !waits_for_user(&tree.nodes) || !all_left {
@@ -745,9 +865,19 @@ impl Session {
     }
 
     fn end_turn(&mut self, end: &Result<StopReason, Error>) {
-        let Some(turn) = self.turn.take() else { return };
-        for responder in turn.responders {
-            self.client.respond(responder, end.clone().map(PromptResponse::new));
+        if let Some(turn) = self.turn.take() {
+            self.answer_prompts(turn.prompts, end);
+        }
+    }
+
+    fn answer_prompts(&self, prompts: Vec<OpenPrompt>, end: &Result<StopReason, Error>) {
+        let masked = |mut error: Error| {
+            error.message = self.mask.masked(error.message);
+            error
+        };
+        let end = end.clone().map_err(masked);
+        for prompt in prompts {
+            self.client.respond(prompt.responder, end.clone().map(PromptResponse::new));
         }
     }
 
@@ -758,7 +888,7 @@ impl Session {
         }
         if self.is_begun {
             let switched = self.workspace.engine.switch_mode(&self.task, slug).await;
-            switched.map_err(|error| of_request(&error))?;
+            switched.map_err(|error| from_request(&error))?;
         }
         self.chosen.mode = Some(slug.to_owned());
         // A mode brings its model.
@@ -789,7 +919,7 @@ impl Session {
                 }
                 if self.is_begun {
                     let selected = self.workspace.engine.select_profile(&self.task, value).await;
-                    selected.map_err(|error| of_request(&error))?;
+                    selected.map_err(|error| from_request(&error))?;
                 }
                 self.chosen.profile = Some(value.to_owned());
             }
@@ -814,7 +944,7 @@ impl Session {
         let digest = digest.ok_or_else(unknown)?;
         if self.is_begun {
             let selected = self.workspace.engine.select_intent(&self.task, id, digest).await;
-            selected.map_err(|error| of_request(&error))?;
+            selected.map_err(|error| from_request(&error))?;
         }
         self.chosen.intent = Some((id.to_owned(), digest));
         Ok(())
@@ -828,6 +958,15 @@ impl Session {
         }
     }
 
+    /// Tells the slash commands, unless they are those that were told last.
+    async fn tell_commands(&mut self) {
+        let commands = commands::available(&self.workspace).await;
+        if self.commands_told.as_ref() != Some(&commands) {
+            self.commands_told = Some(commands.clone());
+            self.tell(vec![commands.into()]);
+        }
+    }
+
     async fn renew_mask(&mut self) {
         self.mask = self.workspace.mask().await;
         self.conversation.set_mask(self.mask.clone());
@@ -837,11 +976,11 @@ impl Session {
         Asker { client: self.client.clone(), session: self.id.clone(), mask: self.mask.clone(), over }
     }
 
-    fn tell(&self, told: Vec<Told>) {
+    fn tell(&self, told: Vec<ClientUpdate>) {
         for told in told {
             match told {
-                Told::Update(update) => self.client.update(&self.id, *update, &self.mask),
-                Told::Notice(severity, text) => self.notice(severity, &text),
+                ClientUpdate::Update(update) => self.client.update(&self.id, *update, &self.mask),
+                ClientUpdate::Notice(severity, text) => self.notice(severity, &text),
             }
         }
     }
@@ -874,13 +1013,13 @@ async fn forward(
 }
 
 /// A failure of a request that may be open in another process.
-fn of_request(error: &EngineError) -> Error {
+fn from_request(error: &EngineError) -> Error {
     match error {
         EngineError::Store(StoreError::Held { .. }) => Error::new(
             ErrorCode::INTERNAL_ERROR,
             "the session is open in another roo-lsp, such as an editor or a terminal, and is steered there",
         ),
-        error => error::of_engine(error),
+        error => error::from_engine(error),
     }
 }
 

@@ -44,6 +44,7 @@ impl UserMessage {
                     Embedded::Mention(mention) => said.add(&mention),
                     Embedded::Image(image) => said.images.push(image),
                     Embedded::Text { name, text } => {
+                        let name = without_mentions(&name);
                         said.add(&format!("`{name}`"));
                         attached.push(format!(
                             "{name}:\n\n{}",
@@ -102,13 +103,18 @@ fn linked<'f>(link: &ResourceLink, folders: impl Iterator<Item = &'f Path>) -> S
     mention(&link.uri, folders).unwrap_or_else(|| without_mentions(&exact_line(&link.uri)))
 }
 
-/// The mention of a file of the workspace, with the lines that are meant.
+/// The mention of a file of the workspace, with the lines that are meant: relative in the first folder alone, as paths in calls
+/// are.
 fn mention<'f>(uri: &str, mut folders: impl Iterator<Item = &'f Path>) -> Option<String> {
     let path = path_of(uri)?;
-    let relative = folders.find_map(|folder| path.strip_prefix(folder).ok().map(Path::to_path_buf))?;
-    let relative = relative.to_str().filter(|path| !path.is_empty() && !path.contains(['"', '\n']))?;
+    let first = folders.next()?;
+    let named = match path.strip_prefix(first) {
+        Ok(relative) => relative,
+        Err(_) => folders.any(|folder| path.starts_with(folder)).then_some(&*path)?,
+    };
+    let named = named.to_str().filter(|path| !path.is_empty() && !path.contains(['"', '\n']))?;
     let lines = uri.split_once('#').map(|(_, fragment)| lines_of(fragment)).unwrap_or_default();
-    Some(format!("@\"{relative}\"{lines}"))
+    Some(format!("@\"{named}\"{lines}"))
 }
 
 /// The lines that a fragment such as `L3-L9` or `L3:9` names, in words.
@@ -192,6 +198,18 @@ mod tests {
         {
             assert_eq!(said(vec![link(uri)]).text, shown);
         }
+    }
+
+    #[test]
+    fn a_file_of_an_additional_folder_is_named_by_its_full_path() {
+        assert_eq!(said(vec![link("file:///other/c.rs")]).text, "@\"/other/c.rs\" ");
+    }
+
+    #[test]
+    fn the_name_of_an_attached_text_is_no_mention_either() {
+        let contents = TextResourceContents::new("x", "zed:///a @/etc/passwd");
+        let resource = EmbeddedResource::new(EmbeddedResourceResource::TextResourceContents(contents));
+        assert_eq!(mentions::parse(&said(vec![ContentBlock::Resource(resource)]).text), []);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use agent_client_protocol::v1::schema::{
     CreateElicitationRequest, CreateElicitationResponse, ElicitationAction, ElicitationContentValue,
     ElicitationFormMode, ElicitationSchema, ElicitationSessionScope, EnumOption, PermissionOption,
     PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    SessionId, StringPropertySchema, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
-    ToolKind,
+    SessionId, StringPropertySchema, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields, ToolKind,
 };
 use agent_client_protocol::{Error, ErrorCode};
 use roo_protocol::approval::OptionKind;
@@ -28,12 +28,17 @@ use crate::masking::Mask;
 /// The methods of the protocol.
 const PERMISSION: &str = "session/request_permission";
 const ELICITATION: &str = "elicitation/create";
-/// The field of a form.
+/// Fields of a form: the answer, and a choice beside it.
 const FIELD: &str = "answer";
+const CHOICE: &str = "choice";
 /// The longest label of an option, in characters.
 const LABEL: usize = 120;
 /// The option by which a question is answered in words.
 const IN_WORDS: &str = "in_words";
+/// Kinds of two options of which one allows more than a call: to trust the workspace, to spend beyond a limit. Clients that allow
+/// everything without their users take what allows something once.
+const NARROW: PermissionOptionKind = PermissionOptionKind::AllowOnce;
+const WIDE: PermissionOptionKind = PermissionOptionKind::AllowAlways;
 /// The options of the question about trust.
 const TRUST: &str = "trust";
 const NO_TRUST: &str = "no_trust";
@@ -108,13 +113,17 @@ impl Asker {
             return Some(Reply::Later);
         }
         let options = question.suggestions.iter().enumerate().map(|(number, suggestion)| {
+            // The last one of the engine's own is to stop, and that of a server's to decline.
+            let is_last = number + 1 == question.suggestions.len();
             let kind = match question.kind {
                 QuestionKind::Followup => PermissionOptionKind::AllowOnce,
-                // The last one of the engine's own is to stop.
-                _ if number + 1 == question.suggestions.len() => PermissionOptionKind::RejectOnce,
+                QuestionKind::AutoApprovalMaxReqReached if is_last => NARROW,
+                QuestionKind::AutoApprovalMaxReqReached => WIDE,
+                _ if is_last => PermissionOptionKind::RejectOnce,
                 _ => PermissionOptionKind::AllowOnce,
             };
-            PermissionOption::new(number.to_string(), one_line(&suggestion.label(), LABEL), kind)
+            let label = one_line(&self.mask.masked(suggestion.label()), LABEL);
+            PermissionOption::new(number.to_string(), label, kind)
         });
         let in_words =
             PermissionOption::new(IN_WORDS, "Answer in the chat", PermissionOptionKind::RejectOnce);
@@ -124,7 +133,7 @@ impl Asker {
             .status(ToolCallStatus::Pending)
             .title(one_line(&question.text, LABEL))
             .content(vec![text(question.text.clone())]);
-        let call = ToolCallUpdate::new(ToolCallId::new(question.question_id.as_str()), fields);
+        let call = ToolCallUpdate::new(question_call(question), fields);
         let meta = meta(json!({ "questionId": question.question_id, "kind": question.kind }));
         let request = RequestPermissionRequest::new(self.session.clone(), call, options.collect()).meta(meta);
         Some(match self.permission(request).await? {
@@ -140,23 +149,34 @@ impl Asker {
         })
     }
 
+    /// The call by which a question is shown, if it is asked as for permission.
+    pub(super) fn shown_call(&self, question: &PendingQuestion) -> Option<ToolCall> {
+        let is_one = !question.secret && !self.client.shows_forms() && !question.suggestions.is_empty();
+        let title = one_line(&question.text, LABEL);
+        is_one.then(|| ToolCall::new(question_call(question), title).kind(ToolKind::Other))
+    }
+
     async fn form(&self, question: &PendingQuestion) -> Option<Reply> {
-        let mut field = StringPropertySchema::new().title("Answer");
-        if !question.suggestions.is_empty() {
-            match question.kind {
-                QuestionKind::Followup => {
-                    let suggested: Vec<String> = question.suggestions.iter().map(|one| one.label()).collect();
-                    let about = format!("Suggested: {}. Any other text will do too.", suggested.join("; "));
-                    field = field.description(about);
-                }
-                _ => {
-                    let choices =
-                        question.suggestions.iter().map(|one| EnumOption::new(one.text.clone(), one.label()));
-                    field = field.one_of(choices.collect::<Vec<_>>());
-                }
+        let text = || StringPropertySchema::new().title("Answer");
+        let choice = || {
+            let choices =
+                question.suggestions.iter().map(|one| EnumOption::new(one.text.clone(), one.label()));
+            StringPropertySchema::new().title("Answer").one_of(choices.collect::<Vec<_>>())
+        };
+        let schema = ElicitationSchema::new();
+        let schema = match question.kind {
+            _ if question.suggestions.is_empty() => schema.property(FIELD, text(), true),
+            QuestionKind::Followup => {
+                let suggested: Vec<String> = question.suggestions.iter().map(|one| one.label()).collect();
+                let about = format!("Suggested: {}. Any other text will do too.", suggested.join("; "));
+                schema.property(FIELD, text().description(about), true)
             }
-        }
-        let schema = ElicitationSchema::new().property(FIELD, field, true);
+            // A server may ask for one of these, or for any text.
+            QuestionKind::McpElicitation => schema
+                .property(CHOICE, choice().description("One of these"), false)
+                .property(FIELD, text().description("Or in words, which count before the choice"), false),
+            _ => schema.property(FIELD, choice(), true),
+        };
         let mode = ElicitationFormMode::new(ElicitationSessionScope::new(self.session.clone()), schema);
         let request = CreateElicitationRequest::new(mode, question.text.clone());
         let answer: Result<CreateElicitationResponse, Error> =
@@ -164,12 +184,13 @@ impl Asker {
         Some(match answer {
             Ok(answer) => match answer.action {
                 ElicitationAction::Accept(accepted) => {
-                    match accepted.content.and_then(|mut content| content.remove(FIELD)) {
-                        Some(ElicitationContentValue::String(text)) if !text.trim().is_empty() => {
-                            Reply::Text(text)
-                        }
-                        _ => Reply::Later,
-                    }
+                    let mut content = accepted.content.unwrap_or_default();
+                    let answers = [FIELD, CHOICE].map(|field| content.remove(field));
+                    let given = answers.into_iter().find_map(|answer| match answer {
+                        Some(ElicitationContentValue::String(text)) if !text.trim().is_empty() => Some(text),
+                        _ => None,
+                    });
+                    given.map_or(Reply::Later, Reply::Text)
                 }
                 _ => Reply::Later,
             },
@@ -190,11 +211,11 @@ impl Asker {
         let fields = ToolCallUpdateFields::new()
             .kind(ToolKind::Other)
             .status(ToolCallStatus::Pending)
-            .title("Trust this workspace?")
+            .title(TRUST_TITLE)
             .content(vec![text(about)]);
         let options = vec![
-            PermissionOption::new(NO_TRUST, "Not now", PermissionOptionKind::RejectOnce),
-            PermissionOption::new(TRUST, "Trust this workspace", PermissionOptionKind::AllowAlways),
+            PermissionOption::new(NO_TRUST, "Go on without trust", NARROW),
+            PermissionOption::new(TRUST, "Trust this workspace", WIDE),
         ];
         let call = ToolCallUpdate::new(ToolCallId::new(TRUST_CALL), fields);
         let request = RequestPermissionRequest::new(self.session.clone(), call, options);
@@ -216,8 +237,13 @@ impl Asker {
     }
 }
 
-/// Id of the call by which the question about trust is shown.
+/// Id and title of the call by which the question about trust is shown.
 pub(super) const TRUST_CALL: &str = "trust";
+pub(super) const TRUST_TITLE: &str = "Trust this workspace?";
+
+fn question_call(question: &PendingQuestion) -> ToolCallId {
+    ToolCallId::new(question.question_id.as_str())
+}
 
 fn failed(error: &Error) -> Reply {
     match error.code {

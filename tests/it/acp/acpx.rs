@@ -3,9 +3,8 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use super::{DONE, WRITES, playing};
+use super::{DONE, WRITES, playing, untrusted};
 use crate::support::project::Project;
 
 /// A program below the directory into which `scripts/test` installs the client.
@@ -36,17 +35,10 @@ fn acpx(project: &Project, arguments: &[&str]) -> Output {
 
 #[track_caller]
 fn succeed(project: &Project, arguments: &[&str]) -> String {
-    loop {
-        let output = acpx(project, arguments);
-        let told = String::from_utf8(output.stdout).unwrap();
-        // Its process for a session ends on its own, and takes no prompt while it does.
-        if told.contains("Queue owner is shutting down") {
-            std::thread::sleep(Duration::from_millis(100));
-            continue;
-        }
-        assert!(output.status.success(), "{arguments:?}: {told}");
-        return told;
-    }
+    let output = acpx(project, arguments);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    told
 }
 
 #[test]
@@ -67,11 +59,26 @@ fn acpx_has_a_file_written_when_it_approves_that_and_not_when_it_denies_it() {
 fn acpx_goes_on_with_a_session_that_it_has_saved() {
     let more = "  - when: { contains: more }\n    calls: [{ tool: attempt_completion, params: { result: All of it. } }]\n";
     let project = playing(&format!("{WRITES}{DONE}{more}"));
-    succeed(&project, &["--ttl", "1", "sessions", "new"]);
-    let told = succeed(&project, &["--approve-all", "--ttl", "1", "prompt", "Write it."]);
+    // Longer than the test takes: its process for a session takes no prompt while it ends on its own.
+    let prompt = |text: &str| succeed(&project, &["--approve-all", "--ttl", "600", "prompt", text]);
+    succeed(&project, &["--ttl", "600", "sessions", "new"]);
+    let told = prompt("Write it.");
     assert!(told.contains("Done."), "{told}");
-    let told = succeed(&project, &["--approve-all", "--ttl", "1", "prompt", "And more."]);
+    let told = prompt("And more.");
     assert!(told.contains("All of it."), "{told}");
+    succeed(&project, &["sessions", "close"]);
     assert_eq!(project.logs().len(), 1, "it is one request");
     assert_eq!(project.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+#[ignore = "needs Node.js and acpx; ./scripts/test runs it"]
+fn acpx_does_not_trust_a_workspace_by_approving_everything() {
+    let project = untrusted(&format!("{WRITES}{DONE}"));
+    project.write(".roo/rules/a.md", "Be kind.");
+    let told = succeed(&project, &["--approve-all", "--ttl", "1", "exec", "Write it."]);
+    assert!(told.contains("Done."), "{told}");
+    assert_eq!(project.read("a.txt"), "one\ntwo\n");
+    let shown = project.succeed(&["trust", "--show"]);
+    assert!(shown.contains("not trusted"), "{shown}");
 }

@@ -9,10 +9,12 @@ use super::client::Client;
 use super::{DONE, configure, playing};
 use crate::support::project::Project;
 
-/// An editor: texts of files that its user has not saved.
+/// An editor: texts of files that it has loaded, and that it does not load again when the disk has others.
 struct Buffers<'p> {
     project: &'p Project,
     unsaved: HashMap<String, String>,
+    /// It answers for a file that isn't there as for an empty one.
+    knows_no_missing: bool,
     /// Files that were written through it.
     written: Vec<String>,
 }
@@ -20,7 +22,8 @@ struct Buffers<'p> {
 impl<'p> Buffers<'p> {
     fn new(project: &'p Project, unsaved: &[(&str, &str)]) -> Self {
         let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
-        Self { project, unsaved: unsaved.iter().map(owned).collect(), written: vec![] }
+        let unsaved = unsaved.iter().map(owned).collect();
+        Self { project, unsaved, knows_no_missing: false, written: vec![] }
     }
 
     fn name(&self, message: &Value) -> String {
@@ -50,7 +53,8 @@ impl<'p> Buffers<'p> {
             .unsaved
             .get(&name)
             .cloned()
-            .or_else(|| fs::read_to_string(self.project.folder().join(&name)).ok());
+            .or_else(|| fs::read_to_string(self.project.folder().join(&name)).ok())
+            .or_else(|| self.knows_no_missing.then(String::new));
         match text {
             Some(text) => client.answer(message, json!({ "content": text })),
             None => {
@@ -199,5 +203,168 @@ fn a_client_that_refuses_to_write_loses_nothing() {
     let failed =
         client.updates("tool_call_update").into_iter().find(|update| update["status"] == "failed").unwrap();
     assert!(failed.to_string().contains("read-only"), "{failed:#}");
+    assert!(client.leave().success());
+}
+
+/// Commands that change files are allowed, and edits.
+const ALLOWED: &str = "autoApprove: { write: true, execute: { mode: rules, allow: [[cat], [cp], [rm]] } }\n";
+
+#[test]
+fn a_client_that_is_blind_to_unsaved_text_is_not_asked_for_files() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: two }
+    calls: [{ tool: search_and_replace, params: { path: a.txt, search: one, replace: ONE } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
+    project.write("a.txt", "one\ntwo\n");
+    let mut client = Client::start(&project);
+    client.initialize_as("CodeCompanion.nvim", with_files());
+    let session = client.new_session(&project);
+    // It would write over what its user has typed in the buffer.
+    assert_eq!(client.prompt(&session, "Edit it."), "end_turn");
+    assert_eq!(project.read("a.txt"), "ONE\ntwo\n");
+    assert!(client.unread.iter().all(|message| !message.to_string().contains("\"fs/")));
+    assert!(client.leave().success());
+}
+
+#[test]
+fn what_a_command_has_written_counts_where_the_client_still_has_the_text_before() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: execute_command, params: { command: cp b.txt a.txt } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: from b }
+    calls: [{ tool: execute_command, params: { command: cat a.txt } }]
+  - when: { contains: from b }
+    calls: [{ tool: search_and_replace, params: { path: a.txt, search: from, replace: not from } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), ALLOWED);
+    project.write("a.txt", "one\n");
+    project.write("b.txt", "from b\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "one\n")]);
+    let prompt = client.say(&session, "Copy it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(project.read("a.txt"), "not from b\n");
+    assert_eq!(buffers.written, ["a.txt"], "the edit is the editor's, and nothing else is written by it");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_file_that_a_command_has_removed_stays_removed() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: execute_command, params: { command: rm a.txt } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: execute_command, params: { command: cat b.txt } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), ALLOWED);
+    project.write("a.txt", "one\n");
+    project.write("b.txt", "two\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "one\n")]);
+    let prompt = client.say(&session, "Remove it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert!(!project.folder().join("a.txt").exists());
+    assert_eq!(buffers.written, [""; 0]);
+    assert!(client.leave().success());
+}
+
+#[test]
+fn what_a_command_has_written_is_not_overwritten_by_a_text_of_unknown_age() {
+    let project = playing("");
+    // The file was never read before the command, so nobody knows whether the client's text is typed or old.
+    let turns = "  - calls: [{ tool: execute_command, params: { command: cp b.txt a.txt } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: from b }
+    calls: [{ tool: execute_command, params: { command: cat a.txt } }]
+  - when: { contains: from b }
+    calls: [{ tool: search_and_replace, params: { path: a.txt, search: from, replace: not from } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), ALLOWED);
+    project.write("a.txt", "one\n");
+    project.write("b.txt", "from b\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[("a.txt", "typed, or old\n")]);
+    let prompt = client.say(&session, "Copy it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(project.read("a.txt"), "not from b\n");
+    assert_eq!(buffers.unsaved["a.txt"], "typed, or old\n", "what may be typed is kept too");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn what_is_typed_while_a_command_writes_the_file_is_not_saved_over_that() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: execute_command, params: { command: cp b.txt a.txt } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: typed }
+    calls: [{ tool: execute_command, params: { command: cat a.txt } }]
+";
+    configure(
+        &project,
+        &format!("{turns}{DONE}"),
+        "autoApprove: { execute: { mode: rules, allow: [[cat]] } }\n",
+    );
+    project.write("a.txt", "one\n");
+    project.write("b.txt", "from b\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers::new(&project, &[]);
+    let prompt = client.say(&session, "Copy it.");
+    let asked = buffers.serve(&mut client, |message| message["method"] == "session/request_permission");
+    buffers.unsaved.insert("a.txt".to_owned(), "one, typed\n".to_owned());
+    client.choose(&asked, "allow_once");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(
+        (project.read("a.txt").as_str(), buffers.unsaved["a.txt"].as_str()),
+        ("from b\n", "one, typed\n")
+    );
+    assert_eq!(buffers.written, [""; 0]);
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_not_an_empty_one() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: new.txt } }]
+  - calls: [{ tool: write_to_file, params: { path: new.txt, content: x } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let mut buffers = Buffers { knows_no_missing: true, ..Buffers::new(&project, &[]) };
+    let prompt = client.say(&session, "Write it.");
+    assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
+    assert_eq!(project.read("new.txt"), "x");
+    assert_eq!(buffers.written, [""; 0], "new files are written to disk");
+    let updates = client.updates("tool_call_update");
+    let failed: Vec<&Value> = updates.iter().filter(|update| update["status"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "it can't be read: {updates:#?}");
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_client_that_does_not_answer_in_time_is_left_alone_and_its_user_is_told() {
+    let project = playing("");
+    let turns = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - when: { contains: on disk }
+    calls: [{ tool: search_and_replace, params: { path: a.txt, search: one, replace: ONE } }]
+";
+    configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
+    project.write("a.txt", "one on disk\n");
+    let mut client = Client::initialized(&project, with_files());
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Edit it.");
+    client.wait_for(|message| message["method"] == "fs/read_text_file");
+    assert_eq!(client.end_of_turn(prompt), "end_turn");
+    assert_eq!(project.read("a.txt"), "ONE on disk\n");
+    let told = client.text("agent_thought_chunk");
+    assert_eq!(told.matches("save yours").count(), 1, "{told}");
     assert!(client.leave().success());
 }

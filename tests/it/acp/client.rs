@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::RecvTimeoutError::Disconnected;
 use std::sync::mpsc::{Receiver, channel};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::schema::Schemas;
@@ -58,11 +60,17 @@ impl Client {
 
     #[track_caller]
     pub fn initialize(&mut self, capabilities: Value) -> Value {
+        self.initialize_as("test-client", capabilities)
+    }
+
+    /// Initializes the agent under the name of a client.
+    #[track_caller]
+    pub fn initialize_as(&mut self, name: &str, capabilities: Value) -> Value {
         self.succeed(
             "initialize",
             json!({
                 "protocolVersion": 1, "clientCapabilities": capabilities,
-                "clientInfo": { "name": "test-client", "version": "1" },
+                "clientInfo": { "name": name, "version": "1" },
             }),
         )
     }
@@ -230,9 +238,25 @@ impl Client {
     }
 
     /// The client goes; the agent ends.
+    #[track_caller]
     pub fn leave(mut self) -> ExitStatus {
         drop(self.input.take());
+        self.until_end()
+    }
+
+    #[track_caller]
+    fn until_end(mut self) -> ExitStatus {
+        // Its output is over when it has ended.
+        while self.output.recv_timeout(DEADLINE).map_err(|late| assert_eq!(late, Disconnected)).is_ok() {}
         self.agent.wait().unwrap()
+    }
+
+    /// Tells the agent to end.
+    #[track_caller]
+    pub fn terminate(self) -> ExitStatus {
+        let agent = Pid::from_child(&self.agent);
+        kill_process(agent, Signal::TERM).unwrap();
+        self.until_end()
     }
 
     /// Kills the agent.

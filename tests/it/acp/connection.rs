@@ -1,9 +1,14 @@
 //! The connection itself: what comes first, what is damaged, and its end.
 
+use std::io::Write as _;
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+
 use serde_json::{Value, json};
 
 use super::client::Client;
 use super::{DONE, WRITES, playing};
+use crate::support::client::DEADLINE;
 use crate::support::project::Project;
 
 #[test]
@@ -153,4 +158,51 @@ fn an_agent_that_is_killed_leaves_a_request_that_a_session_goes_on_with() {
     assert_eq!(client.end_of_turn(prompt), "end_turn");
     assert_eq!(project.read("a.txt"), "one\ntwo\n");
     assert!(client.leave().success());
+}
+
+#[test]
+fn an_agent_ends_when_its_client_has_gone_and_reads_nothing() {
+    let project = playing(DONE);
+    let mut command = project.program();
+    let mut agent = command
+        .arg("acp")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = agent.stdin.take().unwrap();
+    let unread = agent.stdout.take().unwrap();
+    // More answers than fit into a pipe.
+    for id in 0..10_000 {
+        writeln!(input, r#"{{"jsonrpc":"2.0","id":{id},"method":"nobody/knows","params":{{}}}}"#).unwrap();
+    }
+    drop(input);
+    let (ended, end) = channel();
+    std::thread::spawn(move || ended.send(agent.wait()));
+    let status = end.recv_timeout(DEADLINE);
+    // Where it has not ended, it does now.
+    drop(unread);
+    assert!(status.expect("it ends").unwrap().success());
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_says_so_and_keeps_its_request() {
+    let project = playing(&format!("{WRITES}{DONE}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    client.say(&session, "Go.");
+    client.asked_for_permission();
+    assert_eq!(client.terminate().code(), Some(143));
+    let listed = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert_eq!(item["state"], "interrupted", "{item:#}");
+}
+
+#[test]
+fn a_settings_file_that_is_named_must_be_there() {
+    let project = playing(DONE);
+    let output = project.run(&["--config", "nowhere.yaml", "acp"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("nowhere.yaml"), "{told}");
 }

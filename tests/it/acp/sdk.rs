@@ -15,6 +15,7 @@ use agent_client_protocol::{Agent, ByteStreams, on_receive_notification, on_rece
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
 use super::{DONE, WRITES, playing};
+use crate::support::client::DEADLINE;
 
 #[tokio::test]
 async fn the_sdks_client_drives_a_whole_session() {
@@ -69,5 +70,6 @@ async fn the_sdks_client_drives_a_whole_session() {
         "it is told again when it is loaded"
     );
     assert_eq!(count(|update| matches!(update, SessionUpdate::UserMessageChunk(_))), 1);
-    assert!(agent.wait().await.unwrap().success());
+    let ended = tokio::time::timeout(DEADLINE, agent.wait()).await.expect("the agent ends");
+    assert!(ended.unwrap().success());
 }

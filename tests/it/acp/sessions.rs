@@ -202,3 +202,59 @@ fn a_file_that_is_linked_is_read_for_the_model() {
     assert_eq!(client.text("agent_message_chunk"), "Found it.");
     assert!(client.leave().success());
 }
+
+#[test]
+fn a_session_that_is_opened_twice_at_once_is_one() {
+    let more = "  - when: { contains: more }\n    calls: [{ tool: attempt_completion, params: { result: All of it. } }]\n";
+    let project = playing(&format!("{DONE}{more}"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    assert_eq!(client.prompt(&session, "Go."), "end_turn");
+    client.succeed("session/close", json!({ "sessionId": session }));
+    let loads = [1, 2].map(|_| client.send("session/load", in_folder(&project, &session)));
+    for load in loads {
+        let answer = client.answer_to(load);
+        assert!(answer.get("result").is_some(), "{answer}");
+    }
+    client.text("agent_message_chunk");
+    assert_eq!(client.prompt(&session, "And more."), "end_turn");
+    assert_eq!(client.text("agent_message_chunk"), "All of it.", "it is told once");
+    client.succeed("session/close", json!({ "sessionId": session }));
+    assert!(client.leave().success());
+}
+
+#[test]
+fn nothing_begins_in_a_session_that_can_not_be_loaded() {
+    let project = playing(DONE);
+    let mut client = Client::initialized(&project, json!({}));
+    let unknown = "0198c0de-0000-7000-8000-000000000000";
+    let load = client.send("session/load", in_folder(&project, unknown));
+    let prompt = client.say(unknown, "Go.");
+    for request in [load, prompt] {
+        let answer = client.answer_to(request);
+        assert_eq!(answer["error"]["code"], -32002, "{answer}");
+    }
+    assert_eq!(project.logs().len(), 0);
+    assert!(client.leave().success());
+}
+
+#[test]
+fn a_file_of_an_additional_folder_is_read_for_the_model() {
+    let project = playing(
+        "  - when: { contains: the needle }\n    calls: [{ tool: attempt_completion, params: { result: Found it. } }]\n",
+    );
+    let other = project.folder().with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("a.txt"), "the needle\n").unwrap();
+    // One of the same name in the first folder is another one.
+    project.write("a.txt", "hay\n");
+    let mut client = Client::initialized(&project, json!({}));
+    let folders = json!({ "cwd": project.folder(), "additionalDirectories": [other], "mcpServers": [] });
+    let session = client.succeed("session/new", folders)["sessionId"].as_str().unwrap().to_owned();
+    let uri = format!("file://{}", other.join("a.txt").display());
+    let prompt = json!([{ "type": "resource_link", "name": "a.txt", "uri": uri }]);
+    let answer = client.succeed("session/prompt", json!({ "sessionId": session, "prompt": prompt }));
+    assert_eq!(answer["stopReason"], "end_turn");
+    assert_eq!(client.text("agent_message_chunk"), "Found it.");
+    assert!(client.leave().success());
+}

@@ -87,7 +87,7 @@ use roo_protocol::rule::{RuleScope, RuleSubject};
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, PendingApproval,
     PendingQuestion, QuestionAnswerParams, QueueDeleteParams, QueueEditParams, TaskListResult,
-    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, WaitingApproval,
+    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState, WaitingApproval,
 };
 use roo_protocol::tree::TreeGetResult;
 use roo_sandbox::exec::sandbox::Helper;
@@ -773,6 +773,23 @@ impl Engine {
     /// [`EngineError`].
     pub async fn cancel(&self, task: &TaskId) -> Result<(), EngineError> {
         self.input(task, Input::Cancel).await
+    }
+
+    /// Ends a request with all its branches, and waits until it has ended. Returns its state where it had ended before.
+    ///
+    /// # Errors
+    /// [`EngineError`]; one that another process runs is held there.
+    pub async fn cancel_and_wait(&self, task: &TaskId) -> Result<Option<TaskState>, EngineError> {
+        let TaskSnapshot { item, .. } = self.get(task).await?;
+        if item.state.is_final() {
+            return Ok(Some(item.state));
+        }
+        let mut follower = self.follow(task, item.seq).await?;
+        self.cancel(task).await?;
+        while !self.get(task).await?.item.state.is_final() {
+            follower.next(|| self.now()).await?;
+        }
+        Ok(None)
     }
 
     /// Sends the command that a task runs, or one of its branches, to the background.

@@ -14,9 +14,10 @@ use super::progress::ProgressReport;
 use super::status::{self, TaskStatus, is_for_caller};
 use crate::cli::arguments::Unattended;
 use crate::cli::session::SessionContext;
-use crate::cli::{CliError, cancel, run, tasks};
+use crate::cli::{CliError, run, tasks};
 use crate::live_settings::LiveSettings;
 use crate::masking::Mask;
+use crate::shell_word::shell_word;
 use crate::view::{MessageRole, RequestView, Update, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
@@ -28,7 +29,7 @@ use roo_protocol::task::{
     ApprovalRespondParams, ContextItem, PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen,
     TaskSendParams, TaskStartParams, TaskState,
 };
-use roo_text::render::{exact_line, one_line};
+use roo_text::render::one_line;
 use roo_workspace::{Purpose, Workspace};
 
 /// The longest line about what is being done, in characters.
@@ -138,7 +139,7 @@ impl Requests {
     /// The mask of secrets, as the settings want it now. Reads the disk.
     pub(super) async fn mask(&self) -> Result<Mask, RequestError> {
         let (enabled, folder) = (self.engine.settings().await.redact_secrets, self.context.folder.clone());
-        let read = tokio::task::spawn_blocking(move || Mask::new(enabled, &folder)).await;
+        let read = tokio::task::spawn_blocking(move || Mask::new(enabled, std::iter::once(&*folder))).await;
         read.map_err(|_| RequestError::Ending)
     }
 
@@ -195,10 +196,7 @@ impl Requests {
 
     /// The workspace folder as a word of a command line.
     pub(super) fn folder_in_shell(&self) -> String {
-        let folder = self.context.folder.to_string_lossy();
-        let quoted =
-            shlex::try_quote(&folder).map_or_else(|_| folder.to_string(), |quoted| quoted.into_owned());
-        exact_line(&quoted)
+        shell_word(&self.context.folder.to_string_lossy())
     }
 
     /// Refuses what a message would fetch without a question because its user wrote it: another agent did.
@@ -387,9 +385,8 @@ impl Requests {
         let task = self.find(name).await?.root();
         let own = self.yours(&task, name)?;
         let _steering = own.steering.lock().await;
-        match tokio::time::timeout(CANCEL, cancel::cancel(&self.engine, &task)).await {
-            Ok(Err(CliError::Engine(error))) => return Err(RequestError::about(name, error)),
-            Ok(Err(error)) => return Err(RequestError::Invalid(error.to_string())),
+        match tokio::time::timeout(CANCEL, self.engine.cancel_and_wait(&task)).await {
+            Ok(Err(error)) => return Err(RequestError::about(name, error)),
             // Before the events tell of it: the caller may start the next task at once.
             Ok(Ok(_)) => drop(own.slot().take()),
             // What takes longer is told by its state.
