@@ -14,7 +14,7 @@ use crate::configuration_file::read;
 use crate::live_settings::Configured;
 use crate::model_setup::{LockedSettings, ProfileName, WriteError};
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
-use roo_formats::roo_code::{ExportedProfile, ExportedSettings, FILE_LIMIT, Setting};
+use roo_formats::roo_code::{ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT};
 use roo_model::providers::{self, KeyState};
 use roo_text::render::exact_line;
 
@@ -28,7 +28,7 @@ struct SettingsPlan {
     profiles: Vec<String>,
     /// The profile that becomes the default one.
     default: Option<String>,
-    written: Vec<Setting>,
+    written: Vec<ExportedSetting>,
     /// What the file has already and keeps, in words.
     kept: Vec<String>,
 }
@@ -107,7 +107,7 @@ fn plan(exported: &ExportedSettings, before: &str, arguments: &ImportRoo) -> Res
         text = edit::set_profile(&text, &profile.name, &fields, false)?;
         profiles.push(profile.name.clone());
     }
-    let mut settings: Vec<Setting> = exported.settings.clone();
+    let mut settings: Vec<ExportedSetting> = exported.settings.clone();
     if arguments.approvals {
         settings.extend(exported.approvals.iter().cloned());
     }

@@ -56,7 +56,7 @@ fn answer_until_completed(client: &mut Client, mut option: impl FnMut(&str) -> &
 /// Allows what is asked next.
 fn allow(client: &mut Client) {
     let message = client.event("approval.requested");
-    let event = &message["params"]["event"];
+    let event = &message["event"];
     let answer =
         json!({ "approvalId": event["approvalId"], "digest": event["digest"], "optionId": "allow_once" });
     client.request("roo/approval/respond", answer);

@@ -592,8 +592,10 @@ async fn no_server_is_started_for_a_call_that_the_mode_does_not_have() {
 "#;
     let notes = Arc::new(Notes::default());
     let project = Project::new(&[]);
-    let profile =
-        json!({ "provider": "scripted", "script": project.script(script), "excludedTools": ["notes/add"] });
+    // A script that includes no tools by name may call all.
+    let profile = json!({
+        "provider": "scripted", "script": project.script(script), "includedTools": [], "excludedTools": ["notes/add"],
+    });
     let settings = json!({ "profiles": { "default": profile } });
     let fixture = Fixture::on_project(project, settings, Arc::clone(&notes) as _);
     let mut task = fixture.start("Note it").await;

@@ -16,6 +16,8 @@ struct Preset {
     languages: &'static [(&'static str, &'static str)],
     /// Files of which one is directly in a workspace folder that it serves.
     markers: &'static [&'static str],
+    /// See [`InstalledServer::reports_on_open_only`].
+    reports_on_open_only: bool,
 }
 
 const PRESETS: &[Preset] = &[
@@ -24,18 +26,21 @@ const PRESETS: &[Preset] = &[
         args: &[],
         languages: &[("rs", "rust")],
         markers: &["Cargo.toml", "rust-project.json"],
+        reports_on_open_only: false,
     },
     Preset {
         programs: &["gopls"],
         args: &["serve"],
         languages: &[("go", "go")],
         markers: &["go.mod", "go.work"],
+        reports_on_open_only: false,
     },
     Preset {
         programs: &["basedpyright-langserver", "pyright-langserver"],
         args: &["--stdio"],
         languages: &[("py", "python"), ("pyi", "python")],
         markers: &["pyproject.toml", "pyrightconfig.json", "setup.py", "setup.cfg", "requirements.txt"],
+        reports_on_open_only: false,
     },
     Preset {
         programs: &["typescript-language-server"],
@@ -51,6 +56,7 @@ const PRESETS: &[Preset] = &[
             ("jsx", "javascriptreact"),
         ],
         markers: &["tsconfig.json", "jsconfig.json", "package.json"],
+        reports_on_open_only: true,
     },
     Preset {
         programs: &["clangd"],
@@ -65,6 +71,7 @@ const PRESETS: &[Preset] = &[
             ("hpp", "cpp"),
         ],
         markers: &["compile_commands.json", "compile_flags.txt", ".clangd"],
+        reports_on_open_only: false,
     },
 ];
 
@@ -78,6 +85,9 @@ pub struct InstalledServer {
     /// Arguments.
     pub args: &'static [&'static str],
     languages: &'static [(&'static str, &'static str)],
+    /// True if it reports nothing about a changed text that has as few problems as before, none: only when a document is
+    /// opened is there always a report.
+    pub(crate) reports_on_open_only: bool,
 }
 
 impl InstalledServer {
@@ -89,7 +99,13 @@ impl InstalledServer {
 
     #[cfg(test)]
     pub(crate) fn fake() -> Self {
-        Self { name: "fake-server", program: "/fake".into(), args: &[], languages: &[("rs", "rust")] }
+        Self {
+            name: "fake-server",
+            program: "/fake".into(),
+            args: &[],
+            languages: &[("rs", "rust")],
+            reports_on_open_only: false,
+        }
     }
 }
 
@@ -106,7 +122,8 @@ pub fn installed(folders: &[PathBuf], search_path: &OsStr) -> Vec<InstalledServe
         preset.programs.iter().find_map(|&name| {
             let program = directories.iter().map(|directory| directory.join(name));
             let program = program.into_iter().find(|program| is_outside_program(program, folders))?;
-            Some(InstalledServer { name, program, args: preset.args, languages: preset.languages })
+            let Preset { args, languages, reports_on_open_only, .. } = *preset;
+            Some(InstalledServer { name, program, args, languages, reports_on_open_only })
         })
     };
     PRESETS.iter().filter(serves).filter_map(find).collect()

@@ -319,6 +319,14 @@ impl Session {
         for (uri, (language, text)) in wanted {
             let (method, version, params) = match self.open.get(&uri) {
                 Some(open) if open.text == *text => continue,
+                Some(open) if server.reports_on_open_only => {
+                    let version = open.version + 1;
+                    self.open.remove(&uri);
+                    self.close(&uri).await?;
+                    let document =
+                        json!({ "uri": uri, "languageId": language, "version": version, "text": &**text });
+                    ("textDocument/didOpen", version, json!({ "textDocument": document }))
+                }
                 Some(open) => {
                     let version = open.version + 1;
                     let document = json!({ "uri": uri, "version": version });
@@ -336,6 +344,16 @@ impl Session {
             self.open.insert(uri, ShownDocument { version, text: Arc::clone(text), reports });
         }
         Ok(())
+    }
+
+    /// Closes a document, and waits until what the server reports of that is here: that there are no problems.
+    async fn close(&self, uri: &str) -> Result<(), RequestError> {
+        self.connection.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } })).await?;
+        // An optional request is refused by every server that doesn't know it, in its turn.
+        match self.connection.request("$/roo-lsp/closed", Value::Null).await {
+            Err(gone @ RequestError::Gone) => Err(gone),
+            _ => Ok(()),
+        }
     }
 
     /// Ends the server.

@@ -178,7 +178,7 @@ struct OpenQuestion {
 }
 
 /// What the user has said, in one prompt or more.
-struct Said {
+struct NextTurn {
     message: UserMessage,
     prompts: Vec<OpenPrompt>,
 }
@@ -208,7 +208,7 @@ struct Session {
     batches: Option<mpsc::Receiver<Batch>>,
     turn: Option<Turn>,
     /// Waits until the user has said whether the workspace is trusted, and until a turn that was cancelled is over.
-    next: Option<Said>,
+    next: Option<NextTurn>,
     /// By ids of approvals and questions.
     asked: HashMap<String, OpenQuestion>,
     /// Ids of the questions that wait for what the user says next, in the order in which they were left.
@@ -396,7 +396,7 @@ impl Session {
                 next.message.extend(message);
                 next.prompts.push(prompt);
             }
-            None => self.next = Some(Said { message, prompts: vec![prompt] }),
+            None => self.next = Some(NextTurn { message, prompts: vec![prompt] }),
         }
         if let Some(report) = self.untrusted().await {
             self.ask_for_trust(report);
@@ -451,7 +451,7 @@ impl Session {
         if is_ending || self.trust_question.is_some() {
             return;
         }
-        let Some(Said { message, prompts }) = self.next.take() else { return };
+        let Some(NextTurn { message, prompts }) = self.next.take() else { return };
         self.renew_mask().await;
         self.tell_commands().await;
         if let Some(files) = &self.workspace.files {
@@ -572,7 +572,7 @@ impl Session {
             over.cancel();
             self.end_call(Some(ToolCallId::new(TRUST_CALL)), ToolCallStatus::Failed);
         }
-        if let Some(Said { prompts, .. }) = self.next.take() {
+        if let Some(NextTurn { prompts, .. }) = self.next.take() {
             self.answer_prompts(prompts, &Ok(StopReason::Cancelled));
         }
     }

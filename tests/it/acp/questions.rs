@@ -294,8 +294,8 @@ fn all_prompts_are_answered_where_the_request_can_not_begin() {
     let first = client.say(&session, "Go.");
     let asked = client.asked_for_permission();
     let second = client.say(&session, "And more.");
-    // The profile that it is to begin with is gone.
-    project.configure(&settings(""));
+    // The profile that it is to begin with is gone. The file isn't shorter, as if it were being saved.
+    project.configure(&settings(&format!("  another: {profile}\n")));
     client.choose(&asked, "no_trust");
     for prompt in [first, second] {
         let answer = client.answer_to(prompt);

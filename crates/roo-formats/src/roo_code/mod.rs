@@ -39,14 +39,14 @@ pub enum ExportError {
 
 /// A value for a place in the settings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct ExportedSetting {
     /// Keys from the top.
     pub path: Vec<String>,
     /// The value.
     pub value: Value,
 }
 
-impl Setting {
+impl ExportedSetting {
     fn new(path: &[&str], value: impl Into<Value>) -> Self {
         Self { path: path.iter().map(|key| (*key).to_owned()).collect(), value: value.into() }
     }
@@ -68,14 +68,14 @@ pub struct ExportedProfile {
 /// What an export says, as far as it means something here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExportedSettings {
-    /// The profiles, in the order of their names.
+    /// The profiles, in the order of the file.
     pub profiles: Vec<ExportedProfile>,
     /// The name of the profile that was in use, if it is one of them.
     pub current: Option<String>,
     /// Settings that grant nothing.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ExportedSetting>,
     /// What was allowed without asking.
-    pub approvals: Vec<Setting>,
+    pub approvals: Vec<ExportedSetting>,
     /// The text that was added to every mode's prompt.
     pub custom_instructions: Option<String>,
     /// Sentences on profiles that could not be read.
@@ -127,19 +127,19 @@ impl ExportedSettings {
             config.map(|(name, _)| name.as_str())
         };
         let of_modes = profiles.get("modeApiConfigs").and_then(Value::as_object);
-        let of_modes: Vec<Setting> = of_modes
+        let of_modes: Vec<ExportedSetting> = of_modes
             .into_iter()
             .flatten()
             .filter_map(|(mode, id)| Some((mode, by_id(id).filter(is_read)?)))
             .filter(|(_, name)| current != Some(*name))
-            .map(|(mode, name)| Setting::new(&["modes", mode, "profile"], name))
+            .map(|(mode, name)| ExportedSetting::new(&["modes", mode, "profile"], name))
             .collect();
         self.settings.extend(of_modes);
         // A limit of every request here.
         let current = configs.iter().find(|(name, _)| Some(name.as_str()) == current);
         let mistakes = current.and_then(|(_, config)| config.get("consecutiveMistakeLimit")?.as_u64());
         if let Some(mistakes) = mistakes.filter(|mistakes| *mistakes > 0) {
-            self.settings.push(Setting::new(&["limits", "mistakes"], mistakes));
+            self.settings.push(ExportedSetting::new(&["limits", "mistakes"], mistakes));
         }
     }
 
@@ -215,7 +215,8 @@ impl ExportedSettings {
         }
         let profile: Profile = serde_json::from_value(Value::Object(fields.iter().cloned().collect()))
             .map_err(|_| {
-                "a value in it means nothing here; set the profile up with `roo-lsp setup`".to_owned()
+                "one of its values is none that settings take; set the profile up with `roo-lsp setup`"
+                    .to_owned()
             })?;
         let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
         let had_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
@@ -251,18 +252,18 @@ impl ExportedSettings {
     fn read_global(&mut self, global: &Map<String, Value>) {
         let number = |key: &str| global.get(key).and_then(Value::as_f64).filter(|number| *number > 0.0);
         if let Some(requests) = global.get("allowedMaxRequests").and_then(Value::as_u64).filter(|n| *n > 0) {
-            self.settings.push(Setting::new(&["limits", "requests"], requests));
+            self.settings.push(ExportedSetting::new(&["limits", "requests"], requests));
         }
         if let Some(cost) = number("allowedMaxCost") {
-            self.settings.push(Setting::new(&["limits", "costUsd"], cost));
+            self.settings.push(ExportedSetting::new(&["limits", "costUsd"], cost));
         }
         let timeout = global.get("commandExecutionTimeout").and_then(Value::as_u64);
         if let Some(seconds) = timeout.filter(|seconds| *seconds > 0) {
-            self.settings.push(Setting::new(&["limits", "commandTimeoutSec"], seconds));
+            self.settings.push(ExportedSetting::new(&["limits", "commandTimeoutSec"], seconds));
         }
         let denied = self.commands(global, "deniedCommands");
         if !denied.is_empty() {
-            self.settings.push(Setting::new(&["autoApprove", "execute", "deny"], json!(denied)));
+            self.settings.push(ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied)));
         }
         self.read_approvals(global);
         let instructions = text(global, "customInstructions").map(str::trim).filter(|text| !text.is_empty());
@@ -301,19 +302,20 @@ impl ExportedSettings {
             [("alwaysAllowWrite", "write"), ("alwaysAllowMcp", "mcp"), ("alwaysAllowBrowser", "browser")]
         {
             if is_on(key) {
-                self.approvals.push(Setting::new(&["autoApprove", name], true));
+                self.approvals.push(ExportedSetting::new(&["autoApprove", name], true));
             }
         }
         // On by default here.
         for (key, name) in [("alwaysAllowReadOnly", "read"), ("alwaysAllowSubtasks", "delegate")] {
             if global.get(key) == Some(&json!(false)) {
-                self.settings.push(Setting::new(&["autoApprove", name], false));
+                self.settings.push(ExportedSetting::new(&["autoApprove", name], false));
             }
         }
         if is_on("alwaysAllowExecute") {
             let allowed = self.commands(global, "allowedCommands");
             if !allowed.is_empty() {
-                self.approvals.push(Setting::new(&["autoApprove", "execute", "allow"], json!(allowed)));
+                self.approvals
+                    .push(ExportedSetting::new(&["autoApprove", "execute", "allow"], json!(allowed)));
             }
         }
     }
