@@ -132,6 +132,11 @@ impl Git<'_> {
     }
 
     async fn read_summary(&self) -> Result<String, GitError> {
+        // Without starting a program: every task asks.
+        let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
+        if !root.ancestors().any(|above| above.join(".git").symlink_metadata().is_ok()) {
+            return Err(GitError::NoRepository);
+        }
         self.check_repository().await?;
         self.check_filters().await?;
         let status =
