@@ -4,7 +4,8 @@
 //! meanwhile exposes names at most.
 
 use std::cmp::Ordering;
-use std::path::Path;
+use std::fs::FileType;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::ignore::WalkBuilder;
@@ -55,45 +56,53 @@ impl Walk {
             Location::Outside => String::new(),
         };
         let top = directory.absolute().to_path_buf();
-        let kept = move |entry: &::ignore::DirEntry| {
-            let path: Option<Vec<&str>> = entry
-                .path()
-                .strip_prefix(&top)
-                .ok()?
-                .components()
-                .map(|name| name.as_os_str().to_str())
-                .collect();
-            let path = path?.join("/");
-            let kind = match entry.file_type() {
+        let kept = move |path: &Path, kind: Option<FileType>| {
+            let below: Option<Vec<&str>> =
+                path.strip_prefix(&top).ok()?.components().map(|name| name.as_os_str().to_str()).collect();
+            let below = below?.join("/");
+            let kind = match kind {
                 Some(kind) if kind.is_file() => FoundKind::File,
                 Some(kind) if kind.is_dir() => FoundKind::Directory,
                 _ => FoundKind::Other,
             };
-            let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
-            let access = names.access(entry.path(), &relative, kind == FoundKind::Directory)?;
-            Some(WalkEntry { path, kind, access })
+            let relative = if prefix.is_empty() { below.clone() } else { format!("{prefix}/{below}") };
+            let access = names.access(path, &relative, kind == FoundKind::Directory)?;
+            Some(WalkEntry { path: below, kind, access })
         };
         let kept = Arc::new(kept);
-        // Only decides which directories are read. Files are judged once, below.
-        let is_entered = {
-            let kept = Arc::clone(&kept);
-            move |entry: &::ignore::DirEntry| {
-                let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-                entry.depth() == 0 || !is_directory || kept(entry).is_some()
+        let found: Box<dyn Iterator<Item = (PathBuf, Option<FileType>)> + Send> = match self.recursive {
+            true => {
+                // Only decides which directories are read. Files are judged once, below.
+                let kept = Arc::clone(&kept);
+                let is_entered = move |entry: &::ignore::DirEntry| {
+                    let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+                    entry.depth() == 0 || !is_directory || kept(entry.path(), entry.file_type()).is_some()
+                };
+                let walk = WalkBuilder::new(directory.absolute())
+                    // A pipe in the place of an ignore file would block it.
+                    .standard_filters(false)
+                    .follow_links(false)
+                    .sort_by_file_name(|one, other| natural(&one.to_string_lossy(), &other.to_string_lossy()))
+                    .filter_entry(is_entered)
+                    .build();
+                let found = walk.filter_map(Result::ok).filter(|entry| entry.depth() > 0);
+                Box::new(found.map(|entry| (entry.path().to_owned(), entry.file_type())))
             }
+            // A walk with a limit of its depth would read and sort the directories below, too.
+            false => Box::new(listed(directory.absolute()).into_iter()),
         };
-        WalkBuilder::new(directory.absolute())
-            // A pipe in the place of an ignore file would block it.
-            .standard_filters(false)
-            .follow_links(false)
-            .max_depth((!self.recursive).then_some(1))
-            .sort_by_file_name(|one, other| natural(&one.to_string_lossy(), &other.to_string_lossy()))
-            .filter_entry(is_entered)
-            .build()
-            .filter_map(Result::ok)
-            .filter(|entry| entry.depth() > 0)
-            .filter_map(move |entry| kept(&entry))
+        found.filter_map(move |(path, kind)| kept(&path, kind))
     }
+}
+
+/// What is directly in a directory, in natural order; nothing where it can't be read.
+fn listed(directory: &Path) -> Vec<(PathBuf, Option<FileType>)> {
+    let found = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut listed: Vec<(String, PathBuf, Option<FileType>)> = found
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path(), entry.file_type().ok()))
+        .collect();
+    listed.sort_by(|(one, ..), (other, ..)| natural(one, other));
+    listed.into_iter().map(|(_, path, kind)| (path, kind)).collect()
 }
 
 /// The rules by which walks leave out names, as they were when each was first needed: also for readers that know a file
