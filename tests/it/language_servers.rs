@@ -163,9 +163,9 @@ turns:
     calls: [{ tool: diagnostics, params: { path: main.py } }]
   - when: { contains: "main.py:3:7 error:" }
     calls: [{ tool: search_and_replace, params: { path: main.py, search: "are(", replace: "area(" } }]
-  - when: { contains: "<problems by=\"pyright-langserver\">\nno new one, 1 gone\n</problems>" }
+  - when: { contains: "<problems by=\"pyright-langserver\">\nno new problems, 1 gone\n</problems>" }
     calls: [{ tool: search_and_replace, params: { path: shapes.py, search: "def area(", replace: "# Of a square.\ndef area(" } }]
-  - when: { contains: "<problems by=\"pyright-langserver\">\nno new one\n</problems>" }
+  - when: { contains: "<problems by=\"pyright-langserver\">\nno new problems\n</problems>" }
 "##;
     let home = Home::playing(&(script.to_owned() + DONE));
     home.configure("mode: code\nautoApprove: { write: true }\n");

@@ -32,7 +32,7 @@ pub const TEXT: usize = 8 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
     /// The reader is not part of this program.
-    #[error("This roo-lsp was built without what reads a {}.", .0.name())]
+    #[error("This build of roo-lsp has no reader for files of this kind: {}.", .0.name())]
     NotBuiltIn(DocumentKind),
     /// The document is not what its name says, or is damaged.
     #[error("The {} can't be read: {reason}.", .kind.name())]

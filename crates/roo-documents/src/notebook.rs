@@ -11,7 +11,8 @@ const OUTPUT: usize = 4000;
 const TRACEBACK_LINES: usize = 30;
 
 pub(crate) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), String> {
-    let notebook: Value = serde_json::from_slice(bytes).map_err(|error| format!("it is no JSON: {error}"))?;
+    let notebook: Value =
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
     // Version 3 has worksheets.
     let cells = notebook["cells"].as_array().or_else(|| notebook["worksheets"][0]["cells"].as_array());
     let cells = cells.ok_or("it has no list of cells")?;
@@ -150,7 +151,7 @@ mod tests {
     fn what_is_no_notebook_says_so() {
         let error = |text: &str| extract(DocumentKind::Notebook, text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error("{}"), "The notebook can't be read: it has no list of cells.");
-        assert!(error("x").starts_with("The notebook can't be read: it is no JSON"));
+        assert!(error("x").starts_with("The notebook can't be read: it is not valid JSON"));
         assert!(matches!(
             extract(DocumentKind::Notebook, b"[1]"),
             Err(ExtractError::Unreadable { kind: DocumentKind::Notebook, .. })

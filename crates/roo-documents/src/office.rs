@@ -55,7 +55,7 @@ pub(crate) fn read_presentation(bytes: &[u8], text: &mut BoundedText) -> Result<
 }
 
 fn open(bytes: &[u8]) -> Result<Archive<'_>, String> {
-    ZipArchive::new(Cursor::new(bytes)).map_err(|error| format!("it is no zip archive: {error}"))
+    ZipArchive::new(Cursor::new(bytes)).map_err(|error| format!("it is not a zip archive: {error}"))
 }
 
 fn read_part(archive: &mut Archive<'_>, name: &str, text: &mut BoundedText) -> Result<(), String> {
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_damaged_says_so() {
         let error = |bytes: &[u8]| extract(DocumentKind::Word, bytes).unwrap_err().to_string();
-        assert!(error(b"PK").starts_with("The Word document can't be read: it is no zip archive"));
+        assert!(error(b"PK").starts_with("The Word document can't be read: it is not a zip archive"));
         assert!(error(&archive(&[("other", "")])).contains("its part word/document.xml can't be read"));
         assert!(error(&word("</w:oops>")).contains("is damaged"));
     }

@@ -7,7 +7,8 @@ pub(crate) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), String> {
     if pages.iter().all(|page| page.trim().is_empty()) {
         return Err(match pages.len() {
             0 => "it has no page that can be read".to_owned(),
-            count => format!("its {count} pages hold no text, only pictures perhaps"),
+            1 => "it has no text on its page, which may be scanned".to_owned(),
+            count => format!("it has no text on its {count} pages, which may be scanned"),
         });
     }
     for (index, page) in pages.iter().enumerate() {
@@ -75,7 +76,7 @@ mod tests {
         assert!(error(b"%PDF-1.4\nnothing").starts_with("The PDF document can't be read: "));
         assert_eq!(
             error(&document(&[" "])),
-            "The PDF document can't be read: its 1 pages hold no text, only pictures perhaps."
+            "The PDF document can't be read: it has no text on its page, which may be scanned."
         );
     }
 }

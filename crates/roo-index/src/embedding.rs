@@ -10,12 +10,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::chunks::{Chunk, chunks};
 use super::embedder::Embedder;
-use super::pass::{LARGEST, Mask, buffer, text_of};
+use super::pass::{LARGEST, Mask, buffer, leave_out, text_of};
 use super::store::{EmbeddingLock, Fact, IndexDirectory, Store, StoreError};
 use super::vector::Vector;
 use super::words::prefix;
 use roo_protocol::ids::Digest;
-use roo_workspace::{Purpose, Resolved, Workspace};
+use roo_workspace::{Purpose, Resolved, WalkRules, Workspace};
 
 /// Files whose texts are gathered together.
 const BATCH_FILES: usize = 64;
@@ -161,7 +161,7 @@ impl Request {
         }
         let vectors: Option<Vec<Vector>> = vectors.iter().map(|numbers| Vector::new(numbers)).collect();
         let Some(vectors) = vectors else {
-            return Ok(Err("it returned a vector without a direction".to_owned()));
+            return Ok(Err("it returned a vector that is zero or not finite".to_owned()));
         };
         let Some(store) = directory.open_to_read()? else { return Ok(Ok(())) };
         let changes = store.change()?;
@@ -211,7 +211,9 @@ impl Gathering {
                 continue;
             };
             let mut reader = context.workspace.file_reader(folder);
-            for path in &files {
+            // As they are now: what is ignored since it was indexed is not sent.
+            let rules = WalkRules::new(context.workspace.rules(folder), leave_out);
+            for path in files.iter().filter(|path| rules.has(folder, path)) {
                 let file = folder.below(path);
                 let bytes = match buffer(context.workspace, &file) {
                     Some(text) => text.as_bytes().to_vec(),

@@ -358,11 +358,11 @@ impl Search {
         let mut is_current = update().await.is_ok();
         let mut notes = Vec::new();
         if self.passes.take_damage() {
-            notes.push("The index was damaged, so it was built anew.".to_owned());
+            notes.push("The index was damaged, so it was rebuilt.".to_owned());
         }
         let has_vectors = timeout(VECTORS, self.passes.few_vectors()).await.unwrap_or(false);
         let (vector, fault) = match self.embed_question().await {
-            Ok(vector) => (vector, self.passes.progress().embedder_fault),
+            Ok(vector) => (vector, None),
             Err(fault) => (None, Some(fault)),
         };
         let is_ranked_by_vectors = vector.is_some();
@@ -372,13 +372,16 @@ impl Search {
             is_current = update().await.is_ok();
             found = self.find(vector).await?;
         }
-        match fault {
-            Some(fault) => notes.push(format!("Ranked by words alone: {fault}.")),
-            None if is_ranked_by_vectors && !has_vectors => notes.push(
-                "Vectors are still being made, so code that shares no word with the query may be missing."
+        match (fault, self.passes.progress().embedder_fault) {
+            (Some(fault), _) => notes.push(format!("Ranked by words alone: {fault}.")),
+            (None, Some(fault)) if is_ranked_by_vectors => {
+                notes.push(format!("Some of the code has no embedding yet, so results may be missing: {fault}."));
+            }
+            (None, None) if is_ranked_by_vectors && !has_vectors => notes.push(
+                "Embeddings are still being computed, so code that shares no word with the query may be missing."
                     .to_owned(),
             ),
-            None => {}
+            _ => {}
         }
         notes.extend(found.completeness.note(is_current, &self.passes.progress()));
         Ok(Findings { chunks: found.chunks, notes })

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, params, params_from_iter,
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params,
+    params_from_iter,
 };
 
 use super::ranked_chunk::{KeptChunk, RankedChunk};
@@ -377,7 +378,9 @@ impl Store {
 
     /// Begins changes that are made together.
     pub(crate) fn change(&self) -> Result<Changes<'_>, StoreError> {
-        Ok(Changes(self.connection.unchecked_transaction()?))
+        // Two processes may write. One that has read first can't become a writer once the other has written.
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        Ok(Changes(transaction))
     }
 
     /// The chunks with these words, the best first. The more of them, the rarer they are and the shorter the chunk, the

@@ -291,7 +291,7 @@ async fn a_damaged_index_is_built_anew_and_that_is_told() {
         fs::write(fixture.database(), bytes).unwrap();
         let findings = fixture.findings("delay").await;
         assert_eq!(shown(&findings), ["a.rs:1-4"]);
-        let told = ["The index was damaged, so it was built anew.".to_owned()];
+        let told = ["The index was damaged, so it was rebuilt.".to_owned()];
         assert_eq!(findings.notes, if is_told { &told[..] } else { &[] }, "{} bytes", bytes.len());
         assert_eq!(fixture.findings("delay").await.notes, Vec::<String>::new());
     }
@@ -447,6 +447,11 @@ async fn vectors_find_what_no_word_does_and_are_made_once_for_a_text() {
     let findings = fixture.findings("vehicle").await;
     assert_eq!(shown(&findings), ["d.py:1-2"]);
     assert_eq!(findings.notes, ["Ranked by words alone: the endpoint is down."]);
+    embedder.failures.store(1, Ordering::SeqCst);
+    fixture.put("e.py", "def owner_of(vehicle):\n    pass\n");
+    let findings = fixture.findings("plant").await;
+    let note = "Some of the code has no embedding yet, so results may be missing: the endpoint is down.";
+    assert_eq!(findings.notes, [note], "the question has a vector");
 }
 
 #[tokio::test]
@@ -462,7 +467,7 @@ async fn while_vectors_are_made_what_changes_is_found() {
         fixture.put("c.py", "def steer(wheel):\n    pass\n");
         let findings = fixture.findings("steer").await;
         assert_eq!(shown(&findings), ["c.py:1-2"]);
-        assert!(findings.notes[0].starts_with("Vectors are still being made"), "{:?}", findings.notes);
+        assert!(findings.notes[0].starts_with("Embeddings are still being computed"), "{:?}", findings.notes);
         // Another process is not kept from building either.
         drop(fixture.index_directory().lock().unwrap());
         embedder.held.as_ref().unwrap().add_permits(10);

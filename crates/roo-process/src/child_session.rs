@@ -205,12 +205,7 @@ const ERROR_OUTPUT: u64 = 4 << 10;
 /// # Errors
 /// When it can't be started, its output can't be read, or its end can't be observed.
 pub async fn run_for_output(command: Command, limit: u64) -> io::Result<ProcessOutput> {
-    let mut session = ChildSession::spawn(command)?;
-    let (_, stdout, stderr) = session.take_pipes();
-    let (stdout, stderr) = tokio::join!(read_beginning(stdout, limit), read_all(stderr, ERROR_OUTPUT));
-    let end = session.exited().await?;
-    session.kill().await;
-    Ok(ProcessOutput { end, stdout: stdout?, stderr: stderr? })
+    run_with_input(command, &[], limit).await
 }
 
 /// Runs a program as [`run_for_output`] does, with `input` as its standard input, which the command has to pipe. A program that

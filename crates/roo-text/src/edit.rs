@@ -94,10 +94,10 @@ pub enum EditError {
         /// Lines where it occurs, from 1.
         lines: Vec<usize>,
     },
-    /// It fits in another number of places than was expected.
+    /// It occurs in another number of places than was expected.
     #[error(
-        "The searched text fits in {found} places, and {expected} {} expected. Search for more of the surrounding text, or \
-         expect {found}.",
+        "The searched text occurs {found} times, but {expected} {} expected. Search for more of the surrounding text, or expect \
+         {found}.",
         if *expected == 1 { "was" } else { "were" }
     )]
     Unexpected {
@@ -138,7 +138,7 @@ impl Replaced {
         // No entity is quoted in such notices: the tags around them would escape it once more.
         let text = "The HTML entities of the searched and the new text (amp, lt, gt and so on) were decoded, as the \
                     file has the characters; send plain characters.";
-        let loose = "The white space of the searched text differed from the file's; the replacement was put in as it is.";
+        let loose = "The white space of the searched text differed from the file's; what stands around the place was kept.";
         let notices = [(self.decoded, text), (self.loose, loose)];
         let told: Vec<&str> = notices.iter().filter(|(applies, _)| *applies).map(|(_, text)| *text).collect();
         (!told.is_empty()).then(|| told.join("\n"))
@@ -224,11 +224,19 @@ pub fn replace_expected(text: &str, request: &ExpectedReplacement) -> Result<Rep
         Err(error @ EditError::NotFound { .. }) if !search.trim().is_empty() => error,
         found => return found.and_then(as_expected),
     };
-    for pattern in [with_any_blanks(search), with_any_white_space(search)] {
+    // White space around the searched text is the file's, which keeps it.
+    let mut put = replacement.as_str();
+    if search.starts_with(char::is_whitespace) {
+        put = put.trim_start();
+    }
+    if search.ends_with(char::is_whitespace) {
+        put = put.trim_end();
+    }
+    for pattern in [with_any_blanks(search.trim()), with_any_white_space(search)] {
         let loose = Replacement {
             search: pattern,
             // Groups are not meant.
-            replace: replacement.replace('$', "$$"),
+            replace: put.replace('$', "$$"),
             use_regex: true,
             ..literal.clone()
         };
@@ -582,7 +590,7 @@ mod tests {
         assert_eq!(edit("a b\na b\n", "a b", "$1", 2), Ok(("$1\n$1\n".to_owned(), false)));
         assert_eq!(
             edit("a b\na b\n", "a b", "c", 1).unwrap_err().to_string(),
-            "The searched text fits in 2 places, and 1 was expected. Search for more of the surrounding text, or expect 2."
+            "The searched text occurs 2 times, but 1 was expected. Search for more of the surrounding text, or expect 2."
         );
         let code = "fn a() {\r\n\tlet b  = 1;\r\n}\r\n";
         assert_eq!(
@@ -593,6 +601,16 @@ mod tests {
             edit("f(a,\n  b)", "f(a, b)", "g()", 1),
             Ok(("g()".to_owned(), true)),
             "lines end elsewhere"
+        );
+        assert_eq!(
+            edit("\tlet b  = 1;\n\n\tnext();\n", "let b = 1;\n", "let b = 2;\n", 1),
+            Ok(("\tlet b = 2;\n\n\tnext();\n".to_owned(), true)),
+            "what stands around it stays"
+        );
+        assert_eq!(
+            edit("    f(a,\n      b);\n", "    f(a, b);\n", "    g();\n", 1),
+            Ok(("    g();\n".to_owned(), true)),
+            "nor is it doubled"
         );
         assert!(matches!(edit("a", "b", "c", 1), Err(EditError::NotFound { .. })));
         assert!(matches!(edit("a", "  ", "c", 1), Err(EditError::NotFound { .. })));

@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Workspace;
-use super::file::{Contents, read_disk};
+use super::encoding::TextEncoding;
+use super::file::{Contents, FileText, read_disk};
 use super::read_access::ReadAccess;
 use super::resolver::Purpose;
 use roo_protocol::ids::Digest;
@@ -43,16 +44,15 @@ struct FileDigests {
 }
 
 impl FileDigests {
-    fn of(bytes: &[u8]) -> Self {
-        let whole = Digest::of(bytes);
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text.strip_prefix('\u{feff}').map_or(whole, Digest::of),
-            Err(_) => match Contents::from_bytes(bytes.to_vec()) {
-                Contents::Text(text) if !text.lossy => Digest::of(&text.text),
-                Contents::Text(_) | Contents::Binary { .. } => whole,
-            },
-        };
-        Self { whole, text }
+    fn of(bytes: Vec<u8>) -> Self {
+        match Contents::from_bytes(bytes) {
+            Contents::Text(file) if !file.lossy && file.encoding != TextEncoding::UTF_8 => {
+                Self { whole: file.digest, text: Digest::of(&file.text) }
+            }
+            Contents::Text(FileText { digest, .. }) | Contents::Binary { digest, .. } => {
+                Self { whole: digest, text: digest }
+            }
+        }
     }
 
     fn is(self, digest: Digest) -> bool {
@@ -114,7 +114,7 @@ impl DiskDigests {
         let path = file.absolute().to_owned();
         // Before the content is read, so that a change in between shows later.
         let metadata = fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
-        let digests = FileDigests::of(&read_disk(&file, LARGEST).ok()?);
+        let digests = FileDigests::of(read_disk(&file, LARGEST).ok()?);
         let stamp = Stamp::from(&metadata);
         if stamp.is_settled(now) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_may_be_missing() {
-        let digests = FileDigests::of("\u{feff}one\n".as_bytes());
+        let digests = FileDigests::of("\u{feff}one\n".into());
         assert!(digests.is(Digest::of("one\n")) && digests.is(Digest::of("\u{feff}one\n")));
         assert!(!digests.is(Digest::of("two\n")));
     }

@@ -95,8 +95,8 @@ impl<'a> Reading<'a> {
         ranges: &[LineRange],
     ) {
         self.notice(&format!(
-            "This is the text of a {kind}. Its lines are numbered as they are here, not in the file, so the file can't be edited \
-             by them."
+            "This text was extracted from a file of this kind: {kind}. The line numbers refer to the text, not to the file; don't \
+             use them to edit it."
         ));
         let text = FileText { text, digest, encoding: TextEncoding::UTF_8, lossy: false };
         if self.lines(&text, ranges) {

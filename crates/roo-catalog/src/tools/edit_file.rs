@@ -24,7 +24,7 @@ impl Declaration for EditFile {
         ],
         legacy_parameters: &["path"],
         example: "<edit_file>\n<file_path>src/config.rs</file_path>\n<old_string>let limit = 10;</old_string>\n<new_string>let limit = 20;</new_string>\n</edit_file>",
-        mistake: "An old_string that fits in more places than expected_replacements says.",
+        mistake: "An old_string that occurs in more places than expected_replacements says.",
         is_opt_in: true,
         hook_names: &["Edit", "MultiEdit"],
         ..ToolSpec::new(ToolName::EditFile, Group::Edit, Effect::Write)

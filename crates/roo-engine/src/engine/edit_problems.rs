@@ -228,7 +228,7 @@ impl Comparison {
             return None;
         }
         let mut counts = vec![match (new, undated) {
-            (0, 0) => "no new one".to_owned(),
+            (0, 0) => "no new problems".to_owned(),
             (0, undated) => format!("{undated} that may be from before"),
             (new, 0) => format!("{new} new"),
             (new, undated) => format!("{new} new, {undated} that may be from before"),
@@ -370,7 +370,7 @@ mod tests {
         clean.add("a.py", "pyright-langserver", None, &file("", vec![]));
         assert_eq!(
             clean.into_text().unwrap(),
-            "\n<problems by=\"pyright-langserver\">\nno new one\n</problems>"
+            "\n<problems by=\"pyright-langserver\">\nno new problems\n</problems>"
         );
         let mut undated = Comparison::default();
         undated.add("a.py", "pyright-langserver", None, &file("a\n", vec![problem(1, "p")]));

@@ -263,11 +263,16 @@ fn error_text(error: &BrowserError, mask: &TextMask) -> String {
     let text = visible(&text);
     match error {
         BrowserError::LeadsElsewhere { to, .. } => {
-            let page = marked(&format!("leads to: {}", one_line(to, ADDRESS)), mask);
+            let page = marked(&format!("leads to: {}", masked(to, ADDRESS, mask)), mask);
             format!("{text}\n{page}\n{NOT_INSTRUCTIONS}")
         }
         _ => text.into_owned(),
     }
+}
+
+/// A text on one line, masked before it is cut: a part of a secret isn't recognized.
+fn masked(text: &str, most: usize, mask: &TextMask) -> String {
+    one_line(&mask.masked(text).unwrap_or_else(|| text.to_owned()), most)
 }
 
 /// Puts words of a page within a mark that they can't end.
@@ -293,9 +298,9 @@ fn result_text(step: &BrowserStep, observation: Observation, mask: &TextMask) ->
         }
         (Some(_), _) => lines.push("The picture shows the page.".to_owned()),
         (None, BrowserStep::Snapshot) => {}
-        (None, _) => lines.push("There is no picture: the page has painted nothing.".to_owned()),
+        (None, _) => lines.push("There is no picture: the page has not rendered yet.".to_owned()),
     }
-    let facts = [("address", one_line(&url, ADDRESS)), ("title", one_line(&title, TITLE))];
+    let facts = [("address", masked(&url, ADDRESS, mask)), ("title", masked(&title, TITLE, mask))];
     let mut page: Vec<String> = facts.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     page.extend(log_section(&log, left_out));
     if let Some(elements) = elements {

@@ -115,7 +115,7 @@ impl CodeEdit<'_> {
             }
             if files.is_empty() {
                 let name = exact_line(self.path);
-                return Err(mistake(&format!("The language server proposes no change from {name}.")));
+                return Err(mistake(&format!("The language server proposed no change for {name}.")));
             }
             return Ok(ProposedPatch { edits: files, notice: None, review: None });
         }

@@ -13,7 +13,7 @@ use roo_language_servers::{
 };
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
-use roo_text::render::{exact_line, one_line};
+use roo_text::render::{counted, exact_line, one_line};
 use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace};
 
 /// The most lines of a result.
@@ -125,10 +125,6 @@ impl CodeQuestion {
         let others = open_documents(workspace);
         let answer = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
         let name = self.about.name();
-        let counted = |count: usize, what: &str| match count {
-            1 => format!("1 {what}"),
-            count => format!("{count} {what}s"),
-        };
         let (text, summary) = match answer.map_err(|error| error.to_string())? {
             Answer::Text(text) if text.is_empty() => {
                 (format!("Nothing is known of {name}."), format!("{name} in {shown}"))
@@ -150,7 +146,7 @@ impl CodeQuestion {
             Answer::Actions(actions) => {
                 let lines: Vec<String> = actions.iter().map(action_line).collect();
                 let text = page(&lines, self.skip, "The language server offers nothing for this line.");
-                (mask.masked(&text).unwrap_or(text), format!("{} for {name}", counted(lines.len(), "fix")))
+                (mask.masked(&text).unwrap_or(text), format!("{} for {name}", counted(lines.len(), "action")))
             }
             Answer::Symbols(symbols) => {
                 let lines: Vec<String> =

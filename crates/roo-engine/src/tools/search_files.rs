@@ -14,7 +14,7 @@ use grep_searcher::sinks::Bytes;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, RefusalRule, Tool, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SearchFiles;
 use roo_protocol::event::ToolStatus;
@@ -54,12 +54,16 @@ struct Search {
 impl Tool for SearchFiles {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
+        if self.offset > SKIPPED {
+            let text = format!("At most {SKIPPED} matches can be skipped. Use a narrower search.");
+            return Err(Refusal::mistake(RefusalRule::Content, text));
+        }
         let what = format!("{} {:?} {}", self.regex, self.file_pattern, self.offset);
         Ok(CheckedCall::from(gate.look(call_context, "Search", directory, what, |directory| Search {
             directory,
             regex: self.regex,
             file_pattern: self.file_pattern,
-            offset: self.offset.min(SKIPPED),
+            offset: self.offset,
         })?))
     }
 }
@@ -411,6 +415,10 @@ impl Results {
 
     fn into_found(self) -> String {
         let (offset, until) = (self.offset, self.count);
+        let next = match until <= SKIPPED {
+            true => format!("`offset` {until} to go on"),
+            false => "a narrower search".to_owned(),
+        };
         match (self.shown(), self.more) {
             (0, _) if until == 0 => "No results found.".to_owned(),
             (0, _) => format!("There are no more results: there are {until} in all."),
@@ -418,11 +426,9 @@ impl Results {
                 "Showing first {count} of {count}+ results. Use a narrower search, or `offset` {until} to go on.\n\n{}",
                 self.text
             ),
-            (_, true) => format!(
-                "Showing results {} to {until} of {until}+. Use `offset` {until} to go on.\n\n{}",
-                offset + 1,
-                self.text
-            ),
+            (_, true) => {
+                format!("Showing results {} to {until} of {until}+. Use {next}.\n\n{}", offset + 1, self.text)
+            }
             (_, false) if offset > 0 => {
                 format!("Showing results {} to {until} of {until}.\n\n{}", offset + 1, self.text)
             }

@@ -66,8 +66,7 @@ fn shown(diff: &str) -> Outcome {
         return Outcome::new(ToolStatus::Ok, text, "No changes");
     }
     let files = diff.lines().filter(|line| line.starts_with("+++ ")).count();
-    let summary =
-        if files == 1 { "Changes of 1 file".to_owned() } else { format!("Changes of {files} files") };
+    let summary = format!("Changes of {}", render::counted(files, "file"));
     let end = (0..=RESULT_BYTES.min(diff.len())).rev().find(|&end| diff.is_char_boundary(end));
     let kept = diff.get(..end.unwrap_or_default()).unwrap_or_default();
     let text = match kept.len() < diff.len() {
