@@ -26,7 +26,6 @@ mod mcp;
 mod model_setup;
 pub mod server;
 mod shell_word;
-mod termination;
 mod view;
 mod workspace_engine;
 mod workspace_parts;

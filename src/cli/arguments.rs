@@ -75,7 +75,7 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: McpCommand,
     },
-    /// Take over what another program keeps
+    /// Import settings from another program
     Import {
         #[command(subcommand)]
         command: ImportCommand,
@@ -770,10 +770,10 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 /// Subcommands of `import`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ImportCommand {
-    /// Take profiles and settings over from a file that Roo Code exported (Settings, About Roo Code, Export)
+    /// Import profiles and settings that Roo Code exported (Settings, About Roo Code, Export)
     ///
-    /// Written are the profiles, those of modes, limits and refused commands, into the settings file, and your instructions
-    /// for all modes into ~/.roo/rules. Keys stay where they are. What your settings have already stays too.
+    /// Profiles, the profiles of modes, limits and denied commands go into the settings file; your instructions for all modes
+    /// go into ~/.roo/rules. API keys are not imported. Existing settings are kept unless you give --replace.
     Roo(ImportRoo),
 }
 
@@ -782,13 +782,13 @@ pub(super) enum ImportCommand {
 pub(super) struct ImportRoo {
     /// The exported file, such as roo-code-settings.json.
     pub(super) file: PathBuf,
-    /// Take over what was allowed without asking, too.
+    /// Also import what Roo Code was allowed to do without asking.
     #[arg(long)]
     pub(super) approvals: bool,
-    /// Only say what would be written.
+    /// Show what would be written, without writing it.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Put what the file has in the place of what your settings have.
+    /// Overwrite existing settings with those of the file.
     #[arg(long)]
     pub(super) replace: bool,
 }

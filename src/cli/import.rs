@@ -3,37 +3,40 @@
 //! MCP servers have an import of their own, in `mcp`.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
 use super::arguments::{Common, ImportRoo};
+use super::mcp::secrets::{has_credentials, is_clear};
 use super::session::{SessionContext, environment};
 use super::{CliError, Ending, terminal};
-use crate::configuration_file::read;
+use crate::configuration_file::{ConfigurationFile, read};
 use crate::live_settings::Configured;
-use crate::model_setup::{LockedSettings, ProfileName, WriteError};
+use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError};
+use crate::shell_word::shell_word;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
 use roo_formats::roo_code::{ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT};
 use roo_model::providers::{self, KeyState};
 use roo_text::render::exact_line;
+use serde_json::Value;
 
-/// Where the instructions for all modes go, below the home directory.
+/// The file for the instructions for all modes, below the home directory.
 const INSTRUCTIONS: &str = ".roo/rules/roo-code-custom-instructions.md";
 
-/// What becomes of a settings file.
+/// Changes of a settings file.
 struct SettingsPlan {
+    /// The text of the file with them.
     text: String,
     /// Names of profiles that are written.
     profiles: Vec<String>,
     /// The profile that becomes the default one.
     default: Option<String>,
     written: Vec<ExportedSetting>,
-    /// What the file has already and keeps, in words.
+    /// Sentences on what the file has already, and keeps.
     kept: Vec<String>,
 }
 
-/// Takes over an export of Roo Code. Fails if a profile was left out.
+/// Imports what Roo Code exported. Fails if a profile was left out.
 pub(super) fn import_roo(common: &Common, arguments: &ImportRoo) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let path = exact_line(&arguments.file.display().to_string());
@@ -43,84 +46,116 @@ pub(super) fn import_roo(common: &Common, arguments: &ImportRoo) -> Result<Endin
         Err(error) => return Err(CliError::Other(format!("can't read {path}: {error}"))),
     };
     let mut exported = exported.map_err(|error| CliError::Other(format!("{path}: {error}")))?;
-    let mut left_out = exported.refused.clone();
-    exported.profiles.retain(|profile| {
-        let is_usable = profile.name.parse::<ProfileName>().is_ok();
-        if !is_usable {
-            left_out.push(format!("profile `{}`: give it a name of one short line first", profile.name));
+    for mut profile in std::mem::take(&mut exported.profiles) {
+        match unusable(&profile) {
+            None => {
+                leave_credentials(&mut profile, &mut exported.left_out);
+                exported.profiles.push(profile);
+            }
+            Some(reason) => {
+                exported.settings.retain(|setting| setting.value != *profile.name);
+                exported.refused.push(format!("profile `{}`: {reason}", profile.name));
+            }
         }
-        is_usable
-    });
-    let is_whole = left_out.is_empty();
-    left_out.append(&mut exported.left_out);
+    }
 
     let file = context.directories.config_file();
     let locked = LockedSettings::lock(file.clone())?;
     let before = locked.read()?;
-    let plan = plan(&exported, before.text(), arguments)
-        .map_err(|error| WriteError::Edit { file: file.clone(), error })?;
+    let plan_of = |before: &UsableSettings| {
+        let plan = plan(&exported, before, arguments);
+        plan.map_err(|error| WriteError::Edit { file: file.clone(), error })
+    };
+    let mut plan = plan_of(&before)?;
     if let Some(problem) = Configured::from_text(&file, &plan.text).errors.first() {
         return Err(CliError::Other(format!(
             "nothing was written, since the settings would not be valid: {problem}"
         )));
     }
-    let instructions = instructions_file(&context, &exported)?;
+    if !arguments.dry_run && plan.text != before.text() {
+        let edited = locked.edit(|now| self::plan(&exported, now, arguments).map(|plan| plan.text))?;
+        plan = plan_of(&edited)?;
+    }
+    let instructions = instructions(&context, &exported, &mut plan.kept)?;
     if !arguments.dry_run {
-        if plan.text != before.text() {
-            locked.edit(|now| self::plan(&exported, now.text(), arguments).map(|plan| plan.text))?;
-        }
-        if let Some((path, text)) = &instructions {
-            write_new(path, text)
-                .map_err(|error| CliError::Other(format!("can't write {}: {error}", path.display())))?;
+        if let Some((file, text)) = &instructions {
+            file.replace(&context.folder, text).map_err(|error| {
+                CliError::Other(format!("can't write {}: {error}", file.path().display()))
+            })?;
         }
     }
-    tell(&exported, &plan, &file, arguments, instructions.as_ref().map(|(path, _)| path.as_path()))?;
-    for sentence in left_out.iter().chain(&plan.kept) {
-        writeln!(terminal::stderr(), "roo-lsp: not taken over: {}", exact_line(sentence))?;
+    let instructions = instructions.as_ref().map(|(file, _)| file.path());
+    tell(&exported, &plan, &file, arguments, instructions)?;
+    for sentence in exported.refused.iter().chain(&exported.left_out).chain(&plan.kept) {
+        writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(sentence))?;
     }
     if !arguments.approvals && !exported.approvals.is_empty() {
         writeln!(
             terminal::stderr(),
-            "roo-lsp: not taken over: what Roo Code allowed without asking; --approvals takes it over"
+            "roo-lsp: not imported: what Roo Code was allowed to do without asking; --approvals imports it"
         )?;
     }
-    Ok(if is_whole { Ending::Done } else { Ending::Failed })
+    Ok(if exported.refused.is_empty() { Ending::Done } else { Ending::Failed })
+}
+
+/// Reason why a profile can't be written.
+fn unusable(ExportedProfile { name, profile, .. }: &ExportedProfile) -> Option<&'static str> {
+    if name.parse::<ProfileName>().is_err() {
+        return Some("its name must be one short line");
+    }
+    let url = profile.base_url.as_deref().unwrap_or_default();
+    has_credentials(url).then_some("its address holds a password; remove it, and use `roo-lsp login`")
+}
+
+/// Takes headers that are credentials out of a profile.
+fn leave_credentials(ExportedProfile { name, fields, .. }: &mut ExportedProfile, left_out: &mut Vec<String>) {
+    let headers = fields.iter_mut().find(|(key, _)| key == "headers");
+    let Some(headers) = headers.and_then(|(_, headers)| headers.as_object_mut()) else { return };
+    headers.retain(|header, value| {
+        let is_clear = is_clear(header, value.as_str().unwrap_or_default());
+        if is_clear {
+            left_out.push(format!(
+                "profile `{name}`: the header `{header}` holds a credential; use `roo-lsp login`, or set the header by hand"
+            ));
+        }
+        !is_clear
+    });
+    if headers.is_empty() {
+        fields.retain(|(key, _)| key != "headers");
+    }
 }
 
 /// The settings file with what was exported.
-fn plan(exported: &ExportedSettings, before: &str, arguments: &ImportRoo) -> Result<SettingsPlan, EditError> {
+fn plan(
+    exported: &ExportedSettings,
+    before: &UsableSettings,
+    arguments: &ImportRoo,
+) -> Result<SettingsPlan, EditError> {
     let replace = arguments.replace;
-    let mut text = before.to_owned();
-    let (mut profiles, mut kept) = (Vec::new(), Vec::new());
-    for profile in &exported.profiles {
-        let fields = ProfileFields { named: profile.fields.clone(), others: OtherFields::Drop };
-        if edit::profile(&text, &profile.name)?.is_some() && !replace {
-            let now = edit::set_profile(&text, &profile.name, &fields, false)?;
-            if now != text {
-                kept.push(format!(
-                    "profile `{}`: there is one of that name; --replace replaces it",
-                    profile.name
-                ));
+    let mut text = before.text().to_owned();
+    let (mut profiles, mut default, mut kept) = (Vec::new(), None, Vec::new());
+    // One may be named, or meant by its usual name.
+    let has_default = before.settings.profiles.contains_key(&before.settings.profile);
+    for ExportedProfile { name, fields, .. } in &exported.profiles {
+        if let Some(there) = edit::profile(&text, name)?.filter(|_| !replace) {
+            if there != Value::Object(fields.iter().cloned().collect()) {
+                kept.push(format!("profile `{name}`: there is one of that name; --replace replaces it"));
             }
             continue;
         }
-        text = edit::set_profile(&text, &profile.name, &fields, false)?;
-        profiles.push(profile.name.clone());
+        let fields = ProfileFields { named: fields.clone(), others: OtherFields::Drop };
+        let is_default = exported.current.as_ref() == Some(name) && (replace || !has_default);
+        let with = edit::set_profile(&text, name, &fields, is_default)?;
+        if with == text {
+            continue;
+        }
+        text = with;
+        profiles.push(name.clone());
+        default = default.or_else(|| is_default.then(|| name.clone()));
     }
     let mut settings: Vec<ExportedSetting> = exported.settings.clone();
     if arguments.approvals {
         settings.extend(exported.approvals.iter().cloned());
-    }
-    // The default one is set where there is none yet: one may be named, or meant by its usual name.
-    let has_default = {
-        let settings = Configured::from_text(Path::new(""), before).settings;
-        settings.profiles.contains_key(&settings.profile)
-    };
-    let default =
-        exported.current.clone().filter(|name| profiles.contains(name) && (replace || !has_default));
-    if let Some(name) = &default {
-        let fields = ProfileFields { named: Vec::new(), others: OtherFields::Keep };
-        text = edit::set_profile(&text, name, &fields, true)?;
     }
     let values: Vec<_> = settings.iter().map(|setting| (&*setting.path, &setting.value)).collect();
     let (text, outcomes) = edit::set_values(&text, &values, replace)?;
@@ -137,28 +172,26 @@ fn plan(exported: &ExportedSettings, before: &str, arguments: &ImportRoo) -> Res
     Ok(SettingsPlan { text, profiles, default, written, kept })
 }
 
-/// The file for the instructions for all modes, and its text; none where there are none, or where it is there already.
-fn instructions_file(
+/// The file for the instructions for all modes, and its text; none where there is nothing to write.
+fn instructions(
     context: &SessionContext,
     exported: &ExportedSettings,
-) -> Result<Option<(PathBuf, String)>, CliError> {
+    kept: &mut Vec<String>,
+) -> Result<Option<(ConfigurationFile, String)>, CliError> {
     let (Some(text), Some(home)) = (&exported.custom_instructions, &context.directories.home) else {
         return Ok(None);
     };
     let path = home.join(INSTRUCTIONS);
-    match path.symlink_metadata() {
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some((path, format!("{text}\n")))),
-        Err(error) => Err(CliError::Other(format!("can't look at {}: {error}", path.display()))),
+    let file = ConfigurationFile::open(path.clone(), FILE_LIMIT)
+        .map_err(|error| CliError::Other(format!("can't read {}: {error}", path.display())))?;
+    let text = format!("{text}\n");
+    if !file.text().is_empty() {
+        if file.text() != text {
+            kept.push(format!("instructions for all modes: {} has others", path.display()));
+        }
+        return Ok(None);
     }
-}
-
-/// Writes a file that isn't there yet.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    fs::File::create_new(path)?.write_all(text.as_bytes())
+    Ok(Some((file, text)))
 }
 
 /// Says what was written, and how the profiles get their keys.
@@ -183,32 +216,34 @@ fn tell(
         let line = format!("{}: {}", setting.path.join("."), setting.value);
         writeln!(out, "{}", exact_line(&line))?;
     }
-    if let Some(path) = instructions {
-        writeln!(out, "instructions for all modes: {}", path.display())?;
+    let done = if arguments.dry_run { "would be written to" } else { "written to" };
+    let changes_settings = !written.is_empty() || !plan.written.is_empty();
+    if changes_settings {
+        writeln!(out, "{done} {}", file.display())?;
     }
-    let is_empty = written.is_empty() && plan.written.is_empty() && instructions.is_none();
-    let (done, file) = (if arguments.dry_run { "would be written to" } else { "written to" }, file.display());
-    match is_empty {
-        true => writeln!(out, "there is nothing to take over")?,
-        false => writeln!(out, "{done} {file}")?,
+    if let Some(path) = instructions {
+        writeln!(out, "instructions for all modes: {done} {}", path.display())?;
+    }
+    if !changes_settings && instructions.is_none() {
+        writeln!(out, "there is nothing to import")?;
     }
     let needs_key = |profile: &&&ExportedProfile| {
-        profile.had_key
+        profile.has_key
             && !matches!(providers::key_state(&profile.profile, &environment), Ok(KeyState::Present))
     };
     let logins: BTreeSet<String> = written
         .iter()
         .filter(needs_key)
         .map(|ExportedProfile { profile, .. }| {
-            let place = profile.base_url.as_ref().map(|url| format!(" --base-url {url}")).unwrap_or_default();
-            format!("roo-lsp login {}{place}", profile.provider.spec().owner())
+            let place = profile.base_url.as_ref().map(|url| format!(" --base-url {}", shell_word(url)));
+            format!("roo-lsp login {}{}", profile.provider.spec().owner(), place.unwrap_or_default())
         })
         .collect();
     if !logins.is_empty() {
-        writeln!(out, "Keys are not taken over. Give each again:")?;
+        writeln!(out, "API keys are not imported. Store them with:")?;
     }
     for login in logins {
-        writeln!(out, "  {}", exact_line(&login))?;
+        writeln!(out, "  {login}")?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 mod edit;
 mod import;
 mod login;
-mod secrets;
+pub(super) mod secrets;
 mod serve;
 
 use std::io::Write as _;

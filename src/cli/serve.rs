@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use super::CliError;
 use super::arguments::{Common, Serve};
+use super::signals::Signals;
 
 /// Serves one client and returns the process's exit code.
 pub(super) async fn serve(common: Common, _: Serve) -> Result<i32, CliError> {
@@ -14,5 +15,11 @@ pub(super) async fn serve(common: Common, _: Serve) -> Result<i32, CliError> {
             "roo-lsp: this is a language server for editors; roo-lsp --help says more."
         );
     }
-    crate::server::serve_stdio(common.config).await.map_err(|error| CliError::Other(error.to_string()))
+    let mut signals = Signals::listen()?;
+    let told_to_end = async {
+        signals.next().await;
+    };
+    crate::server::serve_stdio(common.config, told_to_end)
+        .await
+        .map_err(|error| CliError::Other(error.to_string()))
 }

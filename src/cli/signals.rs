@@ -1,5 +1,7 @@
 //! The signals that end a command which follows a task.
 
+use tokio::signal::unix::{self, SignalKind};
+
 use super::CliError;
 
 /// Meaning of a signal.
@@ -12,19 +14,16 @@ pub(super) enum Signal {
 }
 
 /// The signals of this process. From its creation on, none of them ends the process by itself.
-#[cfg(unix)]
 pub(super) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
     /// None when whoever started the process wants it to outlive the terminal.
-    hang_up: Option<tokio::signal::unix::Signal>,
+    hang_up: Option<unix::Signal>,
 }
 
-#[cfg(unix)]
 impl Signals {
     /// Listens from now on.
     pub(super) fn listen() -> Result<Self, CliError> {
-        use tokio::signal::unix::{self, SignalKind};
         let signal = |kind| {
             unix::signal(kind).map_err(|error| CliError::Other(format!("signals can't be handled: {error}")))
         };
@@ -53,29 +52,8 @@ impl Signals {
 
 /// Returns whether the process was started with hang-ups ignored, as by `nohup`; unknown counts as no. The line
 /// `SigIgn` of proc_pid_status(5) is a mask in which SIGHUP, number 1, is the lowest bit.
-#[cfg(unix)]
 fn hang_up_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
-}
-
-/// The signals of this process.
-#[cfg(not(unix))]
-pub(super) struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    /// Listens from now on.
-    pub(super) fn listen() -> Result<Self, CliError> {
-        Ok(Self)
-    }
-
-    /// The next signal.
-    pub(super) async fn next(&mut self) -> Signal {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => Signal::Interrupt,
-            Err(_) => std::future::pending().await,
-        }
-    }
 }

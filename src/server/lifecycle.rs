@@ -9,7 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::handlers;
 use super::intake::{self, IntakeEnd};
 use super::session::ProcessServices;
-use crate::termination;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
@@ -17,24 +16,29 @@ use roo_formats::config::{Directories, NoHome};
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Serves one client on standard input and output until it is done, and returns the exit code: 0 if it
-/// said `shutdown` first, else 1. `config` is the settings file, in place of the user's own.
+/// said `shutdown` first, else 1. `config` is the settings file, in place of the user's own; `told_to_end` resolves when the
+/// process is asked to end.
 ///
 /// A read of standard input may still be under way: the process must be ended, not the runtime.
 ///
 /// # Errors
 /// [`NoHome`] when there is no place for settings and logs.
-pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
+pub async fn serve_stdio(
+    config: Option<PathBuf>,
+    told_to_end: impl Future<Output = ()>,
+) -> Result<i32, NoHome> {
     let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
     // Only an empty path can't be made absolute, and there is no file at one.
     directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
     let process = ProcessServices { directories, clock: Arc::new(SystemClock) };
-    Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process).await)
+    Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process, told_to_end).await)
 }
 
 async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     process: ProcessServices,
+    told_to_end: impl Future<Output = ()>,
 ) -> i32 {
     let (service, socket) = handlers::service(process);
     let session = Arc::clone(service.session());
@@ -49,7 +53,7 @@ async fn serve(
             IntakeEnd::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },
         () = session.abandoned.cancelled() => tracing::warn!("the process that started the server has ended"),
-        () = termination::requested() => tracing::info!("ended by a signal"),
+        () = told_to_end => tracing::info!("ended by a signal"),
     }
     session.ended.cancel();
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {

@@ -66,7 +66,7 @@ fn profiles_and_settings_are_written_beside_what_is_there() {
     assert!(doctor.contains("default profile: work") && doctor.contains("modes.architect: deep"), "{doctor}");
 
     let again = import(&project, &export(), &[]);
-    assert!(printed(&project, &again).starts_with("there is nothing to take over\n"), "{again:?}");
+    assert!(printed(&project, &again).starts_with("there is nothing to import\n"), "{again:?}");
 }
 
 #[test]
@@ -90,6 +90,25 @@ fn a_profile_that_is_there_stays_unless_it_is_to_be_replaced() {
     assert!(settings(&project).contains("model: mine"));
     import(&project, &export(), &["--replace"]);
     assert!(!settings(&project).contains("model: mine") && settings(&project).contains("claude-sonnet-4-5"));
+}
+
+#[test]
+fn no_credential_reaches_the_settings() {
+    let project = Project::new(&[]);
+    let gateway = json!({
+        "apiProvider": "openai", "openAiModelId": "m", "openAiBaseUrl": "https://gateway.example/v1",
+        "openAiApiKey": "sk-0123", "openAiHeaders": {"X-Team": "blue", "X-Auth": "Bearer 4567", "Api-Key": "89ab"},
+    });
+    let named = json!({"apiProvider": "openai", "openAiModelId": "m", "openAiBaseUrl": "https://me:cdef@b.example/v1"});
+    let profiles = json!({"apiConfigs": {"gateway": gateway, "named": named}});
+    let output = import(&project, &json!({ "providerProfiles": profiles }), &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = printed(&project, &output) + &settings(&project);
+    for secret in ["sk-0123", "4567", "89ab", "cdef"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    assert!(told.contains("X-Team: blue") && told.contains("header `Api-Key` holds a credential"), "{told}");
+    assert!(told.contains("profile `named`: its address holds a password"), "{told}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::cli::session::SessionContext;
 use crate::cli::{CliError, Ending, terminal};
 use crate::configuration_file::ConfigurationFile;
 use crate::mcp::Logins;
+use crate::shell_word::shell_word;
 use roo_engine::customization::{GLOBAL_MCP, PROJECT_MCP};
 use roo_formats::mcp::edit::{EditError, SameName, with_server, without_server};
 use roo_formats::mcp::{FILE_LIMIT, Level, ParsedServers, ServerEntry, ServerList, ServerType};
@@ -184,7 +185,7 @@ pub(super) fn remove(context: &SessionContext, name: &str, project: bool) -> Res
     writeln!(terminal::stdout(), "{}: removed from {}", exact_line(name), file.shown())?;
     let logins = Logins::new(&context.directories).named(name, &login::root(context)?);
     if logins.is_ok_and(|keys| !keys.is_empty()) {
-        let name = shell_word(&exact_line(name));
+        let name = shell_word(name);
         writeln!(terminal::stderr(), "roo-lsp: its login is kept; roo-lsp mcp logout {name} removes it")?;
     }
     Ok(Ending::Done)
@@ -198,11 +199,6 @@ fn is_in(context: &SessionContext, level: Level, name: &str) -> bool {
 fn type_of(url: &str) -> ServerType {
     let path = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
     if path.ends_with("/sse") { ServerType::Sse } else { ServerType::StreamableHttp }
-}
-
-/// A word as a shell reads it.
-fn shell_word(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 
 /// Path of a file for people; the workspace's relative to it.

@@ -65,7 +65,7 @@ pub(super) fn replace_by_references(server: &str, entry: &mut ServerEntry) -> Ve
 }
 
 /// Reports whether a value is a secret that is not a reference.
-fn is_clear(name: &str, value: &str) -> bool {
+pub(in crate::cli) fn is_clear(name: &str, value: &str) -> bool {
     let mut literal = value.to_owned();
     while let Some((start, end)) =
         literal.find("${").and_then(|start| Some((start, start + literal[start..].find('}')? + 1)))
@@ -80,7 +80,7 @@ fn is_clear(name: &str, value: &str) -> bool {
 }
 
 /// Reports whether an address has a user name or a password that is not a reference.
-fn has_credentials(url: &str) -> bool {
+pub(in crate::cli) fn has_credentials(url: &str) -> bool {
     let before_host = url.split('@').next().unwrap_or_default();
     url_without_credentials(url).is_some() && !before_host.contains("${")
 }

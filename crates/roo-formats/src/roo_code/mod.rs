@@ -8,16 +8,14 @@ mod providers;
 
 use serde_json::{Map, Value, json};
 
-use self::providers::{RooProvider, find};
-use crate::config::Profile;
+use self::providers::find;
+use crate::config::{Profile, profile_of};
 
 /// The largest export that is read, in bytes.
 pub const FILE_LIMIT: u64 = 16 << 20;
 
 /// Range of a threshold for summaries, in percent, as settings take it.
 const THRESHOLDS: std::ops::RangeInclusive<i64> = 5..=99;
-/// Headers whose values are credentials.
-const CREDENTIALS: [&str; 5] = ["authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"];
 
 /// The text is no export of Roo Code's settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,12 +55,12 @@ impl ExportedSetting {
 pub struct ExportedProfile {
     /// Its name in Roo Code.
     pub name: String,
-    /// Its fields as they are written.
+    /// Its fields as they are written. Values of headers may be credentials.
     pub fields: Vec<(String, Value)>,
     /// The same as settings.
     pub profile: Profile,
-    /// True if Roo Code had a key for it.
-    pub had_key: bool,
+    /// True if the export has a key for it.
+    pub has_key: bool,
 }
 
 /// What an export says, as far as it means something here.
@@ -137,8 +135,7 @@ impl ExportedSettings {
         self.settings.extend(of_modes);
         // A limit of every request here.
         let current = configs.iter().find(|(name, _)| Some(name.as_str()) == current);
-        let mistakes = current.and_then(|(_, config)| config.get("consecutiveMistakeLimit")?.as_u64());
-        if let Some(mistakes) = mistakes.filter(|mistakes| *mistakes > 0) {
+        if let Some(mistakes) = current.and_then(|(_, config)| positive(config, "consecutiveMistakeLimit")) {
             self.settings.push(ExportedSetting::new(&["limits", "mistakes"], mistakes));
         }
     }
@@ -179,22 +176,21 @@ impl ExportedSettings {
                 "profile `{name}` names no model, Roo Code used its default: set `model`, or run `roo-lsp setup`"
             )),
         }
-        if let Some(headers) = self.headers(name, provider, config) {
-            put("headers", headers);
+        let headers = config.get("openAiHeaders").filter(|_| provider.roo == "openai");
+        if let Some(headers) = headers.and_then(Value::as_object).filter(|headers| !headers.is_empty()) {
+            put("headers", headers.clone().into());
         }
         let info = config.get("openAiCustomModelInfo").filter(|_| provider.roo == "openai");
-        let count = |from: Option<&Value>, key: &str| {
-            from.and_then(|from| from.get(key)).and_then(Value::as_u64).filter(|count| *count > 0)
+        let info = info.and_then(Value::as_object);
+        let window = match provider.roo {
+            "ollama" => positive(config, "ollamaNumCtx"),
+            _ => info.and_then(|info| positive(info, "contextWindow")),
         };
-        let window = count(info, "contextWindow").or_else(|| {
-            let size = config.get("ollamaNumCtx").filter(|_| provider.roo == "ollama");
-            size.and_then(Value::as_u64)
-        });
         if let Some(tokens) = window {
             put("contextWindow", tokens.into());
         }
-        let most = config.get("modelMaxTokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
-        if let Some(tokens) = most.or_else(|| count(info, "maxTokens")) {
+        let most = positive(config, "modelMaxTokens").or_else(|| positive(info?, "maxTokens"));
+        if let Some(tokens) = most {
             put("maxTokens", tokens.into());
         }
         if config.get("enableReasoningEffort") != Some(&json!(false))
@@ -206,60 +202,29 @@ impl ExportedSettings {
         if let Some(temperature) = config.get("modelTemperature").and_then(Value::as_f64) {
             put("temperature", temperature.into());
         }
-        let seconds = config.get("rateLimitSeconds").and_then(Value::as_u64);
-        if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
+        if let Some(seconds) = positive(config, "rateLimitSeconds") {
             put("rateLimitSeconds", seconds.into());
         }
         if let Some(condense) = condense(config, global) {
             put("condense", condense);
         }
-        let profile: Profile = serde_json::from_value(Value::Object(fields.iter().cloned().collect()))
-            .map_err(|_| {
-                "one of its values is none that settings take; set the profile up with `roo-lsp setup`"
-                    .to_owned()
-            })?;
+        let profile = profile_of(&fields.iter().cloned().collect())?;
         let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
-        let had_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
-        Ok(Some(ExportedProfile { name: name.to_owned(), fields, profile, had_key }))
-    }
-
-    /// Headers without those that are credentials.
-    fn headers(
-        &mut self,
-        profile: &str,
-        provider: &RooProvider,
-        config: &Map<String, Value>,
-    ) -> Option<Value> {
-        if provider.roo != "openai" {
-            return None;
-        }
-        let headers = config.get("openAiHeaders")?.as_object()?;
-        let (secret, open): (Vec<_>, Vec<_>) =
-            headers.iter().partition(|(name, _)| CREDENTIALS.contains(&name.to_ascii_lowercase().as_str()));
-        for (name, _) in secret {
-            self.left_out.push(format!(
-                "profile `{profile}`: the header `{name}` holds a credential; store it with `roo-lsp login`"
-            ));
-        }
-        let open: Map<String, Value> = open
-            .into_iter()
-            .filter(|(_, value)| value.is_string())
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        (!open.is_empty()).then_some(Value::Object(open))
+        let has_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
+        Ok(Some(ExportedProfile { name: name.to_owned(), fields, profile, has_key }))
     }
 
     fn read_global(&mut self, global: &Map<String, Value>) {
-        let number = |key: &str| global.get(key).and_then(Value::as_f64).filter(|number| *number > 0.0);
-        if let Some(requests) = global.get("allowedMaxRequests").and_then(Value::as_u64).filter(|n| *n > 0) {
-            self.settings.push(ExportedSetting::new(&["limits", "requests"], requests));
+        for (key, name) in
+            [("allowedMaxRequests", "requests"), ("commandExecutionTimeout", "commandTimeoutSec")]
+        {
+            if let Some(limit) = positive(global, key) {
+                self.settings.push(ExportedSetting::new(&["limits", name], limit));
+            }
         }
-        if let Some(cost) = number("allowedMaxCost") {
+        let cost = global.get("allowedMaxCost").and_then(Value::as_f64);
+        if let Some(cost) = cost.filter(|cost| *cost > 0.0) {
             self.settings.push(ExportedSetting::new(&["limits", "costUsd"], cost));
-        }
-        let timeout = global.get("commandExecutionTimeout").and_then(Value::as_u64);
-        if let Some(seconds) = timeout.filter(|seconds| *seconds > 0) {
-            self.settings.push(ExportedSetting::new(&["limits", "commandTimeoutSec"], seconds));
         }
         let denied = self.commands(global, "deniedCommands");
         if !denied.is_empty() {
@@ -345,6 +310,11 @@ impl ExportedSettings {
 /// A text that is not empty.
 fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+/// A whole number above 0; Roo Code has 0 and -1 for none.
+fn positive(object: &Map<String, Value>, key: &str) -> Option<u64> {
+    object.get(key)?.as_u64().filter(|number| *number > 0)
 }
 
 fn is_text(value: &Value) -> bool {
