@@ -19,6 +19,7 @@ use agent_client_protocol::v1::schema::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use roo_durable::read_regular;
 use roo_protocol::ids::Digest;
 use roo_text::position::{Encoding, Range, apply_change};
 use roo_text::render::exact_line;
@@ -384,19 +385,19 @@ enum DiskText {
 
 async fn on_disk(path: &Path) -> OnDisk {
     let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || match std::fs::metadata(&path) {
-        Ok(found) if found.is_file() && found.len() <= LARGEST => {
-            let text = match std::fs::read_to_string(&path) {
-                Ok(text) if !text.starts_with('\u{feff}') => DiskText::Text(text),
-                _ => DiskText::Other,
-            };
-            OnDisk { text, changed: found.modified().ok() }
+    let read = tokio::task::spawn_blocking(move || {
+        let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+        // Before the text: what is written in between counts as later.
+        let changed_at = changed(&path);
+        match read_regular(&path, LARGEST) {
+            Ok(text) if !text.starts_with('\u{feff}') => {
+                OnDisk { text: DiskText::Text(text), changed: changed_at }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                OnDisk { text: DiskText::None, changed: path.parent().and_then(changed) }
+            }
+            _ => OnDisk { text: DiskText::Other, changed: changed_at },
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let directory = path.parent().and_then(|directory| directory.metadata().ok());
-            OnDisk { text: DiskText::None, changed: directory.and_then(|found| found.modified().ok()) }
-        }
-        _ => OnDisk { text: DiskText::Other, changed: None },
     });
     // The process ends.
     read.await.unwrap_or(OnDisk { text: DiskText::Other, changed: None })

@@ -1,7 +1,7 @@
 //! The connection: what the agent can do, its sessions, and its end.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -400,6 +400,10 @@ impl Server {
                 let mask = workspace.mask().await;
                 sessions.extend(items.into_iter().map(|item| listed(&workspace, item, &mask)));
             }
+            // Workspaces that begin with the same folder have the same requests.
+            let mut known = HashSet::new();
+            sessions.retain(|session: &SessionInfo| known.insert(session.session_id.clone()));
+            sessions.sort_by(|one, other| other.updated_at.cmp(&one.updated_at));
             return Ok(ListSessionsResponse::new(sessions));
         };
         let workspace = self.workspaces.open(client, &cwd, &[]).await?;

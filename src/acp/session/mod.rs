@@ -40,7 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::conversation::{ClientUpdate, Conversation, Edit};
 use self::options::{Chosen, INTENT, MODE, Options, PROFILE};
 use self::prompt::UserMessage;
-use self::questions::{Asker, Reply, TRUST_CALL, TRUST_TITLE};
+use self::questions::{Asker, Reply, TRUST, TRUST_CALL, TRUST_TITLE};
 use super::client::Client;
 use super::error;
 use super::workspace::Workspace;
@@ -64,7 +64,7 @@ enum Command {
     SetMode(SessionModeId, Responder<SetSessionModeResponse>),
     SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
     Close(oneshot::Sender<()>),
-    TrustAnswered(bool),
+    TrustAnswered(Reply),
     ApprovalAnswered(Box<PendingApproval>, Reply),
     QuestionAnswered(PendingQuestion, Reply),
 }
@@ -308,7 +308,7 @@ impl Session {
                 let set = self.set_option(&request).await;
                 self.client.respond(responder, set.map(SetSessionConfigOptionResponse::new));
             }
-            Command::TrustAnswered(trusts) => self.trust_answered(trusts).await,
+            Command::TrustAnswered(reply) => self.trust_answered(reply).await,
             Command::ApprovalAnswered(approval, reply) => self.answer_approval(*approval, reply).await,
             Command::QuestionAnswered(question, reply) => self.answer_question(question, reply).await,
             // It ends the loop.
@@ -411,9 +411,9 @@ impl Session {
         let call = ToolCall::new(ToolCallId::new(TRUST_CALL), TRUST_TITLE).kind(ToolKind::Other);
         self.tell(vec![SessionUpdate::ToolCall(call).into()]);
         tokio::spawn(async move {
-            if let Some(trusts) = asker.trust(&workspace, &report).await {
+            if let Some(reply) = asker.trust(&workspace, &report).await {
                 // The session may have ended.
-                let _ = commands.send(Command::TrustAnswered(trusts));
+                let _ = commands.send(Command::TrustAnswered(reply));
             }
         });
     }
@@ -428,13 +428,16 @@ impl Session {
         (!report.trusted && !report.brings.is_empty()).then_some(report)
     }
 
-    async fn trust_answered(&mut self, trusts: bool) {
+    async fn trust_answered(&mut self, reply: Reply) {
+        if reply == Reply::Cancelled {
+            return self.cancel().await;
+        }
         if self.trust_question.take().is_none() {
             return;
         }
         let (workspace, grant) = (Arc::clone(&self.workspace), Grant::Workspace);
         let mut status = ToolCallStatus::Completed;
-        if trusts {
+        if reply == Reply::Chosen(TRUST.to_owned()) {
             let granted = tokio::task::spawn_blocking(move || workspace.customization.grant(&grant)).await;
             if let Ok(Err(error)) = granted {
                 status = ToolCallStatus::Failed;
@@ -608,11 +611,7 @@ impl Session {
         let task = &params.task_id;
         match &params.event {
             Event::ApprovalRequested { approval } => self.ask_approval(task, approval),
-            Event::QuestionAsked { question } => {
-                let who = self.branch_prefix(task);
-                self.tell(conversation::question(question, &who));
-                self.ask_question(task, question);
-            }
+            Event::QuestionAsked { question } => self.ask_question(task, question),
             Event::ApprovalResolved { approval_id, .. } => self.is_over(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.is_over(question_id.as_str()),
             Event::ModeSwitched { .. } | Event::IntentSelected { .. } if task.is_root() => {
@@ -688,11 +687,6 @@ impl Session {
     }
 
     /// The name of a branch before what it says; nothing for the request's own task.
-    fn branch_prefix(&self, task: &TaskId) -> String {
-        let name = self.conversation.view().tree().name(task);
-        name.map(|branch| format!("{branch}: ")).unwrap_or_default()
-    }
-
     fn ask_question(&mut self, task: &TaskId, question: &PendingQuestion) {
         let key = question.question_id.to_string();
         if self.asked.contains_key(&key) {
@@ -702,7 +696,7 @@ impl Session {
         let asker = self.asker(over.clone());
         let mut question = question.clone();
         // Before it is cut: a part of a secret isn't found.
-        let text = self.mask.masked(format!("{}{}", self.branch_prefix(task), question.text));
+        let text = self.mask.masked(format!("{}{}", self.conversation.branch_prefix(task), question.text));
         question.text = one_line_if_long(&text);
         let call = asker.shown_call(&question);
         let id = call.as_ref().map(|call| call.tool_call_id.clone());

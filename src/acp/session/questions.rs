@@ -40,7 +40,7 @@ const IN_WORDS: &str = "in_words";
 const NARROW: PermissionOptionKind = PermissionOptionKind::AllowOnce;
 const WIDE: PermissionOptionKind = PermissionOptionKind::AllowAlways;
 /// The options of the question about trust.
-const TRUST: &str = "trust";
+pub(super) const TRUST: &str = "trust";
 const NO_TRUST: &str = "no_trust";
 
 /// What came of a question to the client.
@@ -199,7 +199,7 @@ impl Asker {
     }
 
     /// Asks whether the workspace is to be trusted. None where that was over before.
-    pub(super) async fn trust(&self, workspace: &Arc<Workspace>, report: &TrustReport) -> Option<bool> {
+    pub(super) async fn trust(&self, workspace: &Arc<Workspace>, report: &TrustReport) -> Option<Reply> {
         let brings: Vec<String> = report.brings.iter().map(|path| format!("- {path}")).collect();
         let about = format!(
             "{} brings files by which it steers agents:\n\n{}\n\nThey have no effect unless you trust it. You can also do so \
@@ -219,7 +219,7 @@ impl Asker {
         ];
         let call = ToolCallUpdate::new(ToolCallId::new(TRUST_CALL), fields);
         let request = RequestPermissionRequest::new(self.session.clone(), call, options);
-        Some(self.permission(request).await? == Reply::Chosen(TRUST.to_owned()))
+        self.permission(request).await
     }
 
     async fn permission(&self, request: RequestPermissionRequest) -> Option<Reply> {

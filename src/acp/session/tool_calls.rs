@@ -67,9 +67,11 @@ fn verb(tool: ToolName) -> String {
     let verb = match tool {
         ToolName::ReadFile => "Read",
         ToolName::WriteToFile => "Write",
-        ToolName::ApplyDiff | ToolName::SearchAndReplace | ToolName::InsertContent | ToolName::ApplyPatch => {
-            "Edit"
-        }
+        ToolName::ApplyDiff
+        | ToolName::SearchAndReplace
+        | ToolName::EditFile
+        | ToolName::InsertContent
+        | ToolName::ApplyPatch => "Edit",
         ToolName::ListFiles => "List",
         ToolName::SearchFiles | ToolName::CodebaseSearch => "Search",
         ToolName::ExecuteCommand => "Run",
@@ -131,36 +133,35 @@ pub(super) fn location(folder: &Path, path: &str) -> ToolCallLocation {
 
 /// The files of an edit that waits for permission.
 pub(super) fn previews(files: Vec<FilePreview>) -> Vec<ToolCallContent> {
-    let diff = |file: FilePreview| {
+    let preview = |file: FilePreview| {
         let path = path_of(&file.uri).unwrap_or_else(|| PathBuf::from(&file.uri));
-        let mut meta_fields = json!({});
-        if file.deleted {
-            meta_fields["deleted"] = true.into();
-        }
-        if let Some(to) = &file.moved_to {
-            meta_fields["movedTo"] = to.as_str().into();
-        }
-        let diff = Diff::new(path, file.after).old_text(file.before);
-        match meta_fields.as_object().is_some_and(|fields| !fields.is_empty()) {
-            true => ToolCallContent::Diff(diff.meta(meta(meta_fields))),
-            false => ToolCallContent::Diff(diff),
-        }
+        let moved_to = file.moved_to.as_ref().map(|to| to.as_str());
+        diff(Diff::new(path, file.after).old_text(file.before), file.deleted, moved_to)
     };
-    files.into_iter().map(diff).collect()
+    files.into_iter().map(preview).collect()
 }
 
 /// The files that a call has changed.
 pub(super) fn diffs(files: Vec<FileDiff>) -> Vec<ToolCallContent> {
-    let diff = |file: FileDiff| {
+    let changed = |file: FileDiff| {
         let path = path_of(&file.uri).unwrap_or_else(|| PathBuf::from(&file.path));
         let deleted = file.after.is_none();
-        let diff = Diff::new(path, file.after.unwrap_or_default()).old_text(file.before);
-        match deleted {
-            true => ToolCallContent::Diff(diff.meta(meta(json!({ "deleted": true })))),
-            false => ToolCallContent::Diff(diff),
-        }
+        diff(Diff::new(path, file.after.unwrap_or_default()).old_text(file.before), deleted, None)
     };
-    files.into_iter().map(diff).collect()
+    files.into_iter().map(changed).collect()
+}
+
+/// A change of a file, and what a diff can't say of it.
+fn diff(diff: Diff, deleted: bool, moved_to: Option<&str>) -> ToolCallContent {
+    let mut fields = json!({});
+    if deleted {
+        fields["deleted"] = true.into();
+    }
+    if let Some(to) = moved_to {
+        fields["movedTo"] = to.into();
+    }
+    let is_plain = fields.as_object().is_none_or(|fields| fields.is_empty());
+    ToolCallContent::Diff(if is_plain { diff } else { diff.meta(meta(fields)) })
 }
 
 #[cfg(test)]

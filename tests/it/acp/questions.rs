@@ -164,6 +164,20 @@ fn a_turn_that_waits_for_trust_can_be_cancelled() {
 }
 
 #[test]
+fn nothing_is_said_to_the_model_where_the_question_about_trust_is_cancelled() {
+    let project = untrusted(DONE);
+    project.write(".roo/rules/a.md", "Be kind.");
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    let prompt = client.say(&session, "Go.");
+    let asked = client.asked_for_permission();
+    client.answer(&asked, json!({ "outcome": { "outcome": "cancelled" } }));
+    assert_eq!(client.end_of_turn(prompt), "cancelled");
+    assert!(client.leave().success());
+    assert!(project.logs().is_empty());
+}
+
+#[test]
 fn a_failed_model_request_can_be_tried_again() {
     let project = playing(DONE);
     // The script has nothing for the first request.
