@@ -77,12 +77,11 @@ pub(super) fn import_roo(common: &Common, arguments: &ImportRoo) -> Result<Endin
         plan = plan_of(&edited)?;
     }
     let instructions = instructions(&context, &exported, &mut plan.kept)?;
-    if !arguments.dry_run {
-        if let Some((file, text)) = &instructions {
-            file.replace(&context.folder, text).map_err(|error| {
-                CliError::Other(format!("can't write {}: {error}", file.path().display()))
-            })?;
-        }
+    if !arguments.dry_run
+        && let Some((file, text)) = &instructions
+    {
+        file.replace(&context.folder, text)
+            .map_err(|error| CliError::Other(format!("can't write {}: {error}", file.path().display())))?;
     }
     let instructions = instructions.as_ref().map(|(file, _)| file.path());
     tell(&exported, &plan, &file, arguments, instructions)?;

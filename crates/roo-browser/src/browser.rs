@@ -20,8 +20,8 @@ use crate::observation::Observation;
 use crate::protocol::{
     CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate, Event, Focus,
     FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree, GetNavigationHistory,
-    InsertText, NOTHING_ANSWERS, Navigate, Notice, ScrollIntoView, SetDeviceMetrics, SetDownloadBehavior,
-    StopLoading, auto_attach,
+    InsertText, NOTHING_ANSWERS, Navigate, Notice, RequestPaused, ScrollIntoView, SetDeviceMetrics,
+    SetDownloadBehavior, StopLoading, auto_attach,
 };
 use crate::snapshot::{FrameTrees, Snapshot, snapshot};
 use crate::state::State;
@@ -120,7 +120,14 @@ impl Browser {
             let (state, destinations, sender) = (Arc::clone(&folded), allowed.clone(), sender.clone());
             async move {
                 let Some(mut event) = event else { return vec![] };
-                if let Event::RequestPaused(request) = &mut event {
+                // What frames within a page load is judged by the network alone.
+                let is_of_page = |request: &RequestPaused| {
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.is_page(session.as_deref(), &request.frame_id)
+                };
+                if let Event::RequestPaused(request) = &mut event
+                    && is_of_page(request)
+                {
                     request.is_allowed = destinations.allows_address(&request.request.url).await;
                 }
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);

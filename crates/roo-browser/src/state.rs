@@ -77,6 +77,11 @@ impl State {
         self.pages.iter_mut().find(|page| page.session == session)
     }
 
+    /// Returns whether a frame is a page itself, and not one within it.
+    pub(crate) fn is_page(&mut self, session: Option<&str>, frame: &str) -> bool {
+        self.page_of(session).is_some_and(|page| page.target == frame)
+    }
+
     /// Takes an event of a session, and returns the calls that it leads to.
     pub(crate) fn fold(&mut self, session: Option<&str>, event: Event) -> Vec<Notice> {
         match event {

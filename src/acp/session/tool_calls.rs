@@ -135,7 +135,7 @@ pub(super) fn location(folder: &Path, path: &str) -> ToolCallLocation {
 pub(super) fn previews(files: Vec<FilePreview>) -> Vec<ToolCallContent> {
     let preview = |file: FilePreview| {
         let path = path_of(&file.uri).unwrap_or_else(|| PathBuf::from(&file.uri));
-        let moved_to = file.moved_to.as_ref().map(|to| to.as_str());
+        let moved_to = file.moved_to.as_deref();
         diff(Diff::new(path, file.after).old_text(file.before), file.deleted, moved_to)
     };
     files.into_iter().map(preview).collect()

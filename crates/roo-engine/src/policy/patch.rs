@@ -22,7 +22,9 @@ use roo_protocol::ids::Digest;
 use roo_protocol::rule::RuleSubject;
 use roo_text::patch::{self, FilePatch, PatchOf};
 use roo_text::{diff, render};
-use roo_workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved};
+use roo_workspace::{
+    FileEdit, FileText, Location, Protection, Purpose, ReadError, Resolved, check_encodable,
+};
 
 /// The most files that one patch changes: each is a question to its user.
 const MOST_FILES: usize = 200;
@@ -343,12 +345,15 @@ impl Gate {
                     return Err(one.wrong("it exists already. Change it with `*** Update File:`."));
                 }
                 (_, None) => return Err(one.wrong("it does not exist. Create it with `*** Add File:`.")),
-                (PatchOf::Delete, Some(before)) => FileEdit::Delete { file, before },
-                (PatchOf::Update { hunks, .. }, Some(before)) => {
+                (PatchOf::Delete, Some(before)) => FileEdit::Delete { file, before: before.text },
+                (PatchOf::Update { hunks, .. }, Some(current)) => {
+                    let before = current.text.clone();
                     let applied = patch::apply(&before, hunks).map_err(|error| one.wrong(error))?;
                     notices.extend(applied.notices.iter().map(|notice| format!("{name}: {notice}")));
                     let after = applied.text;
                     self.refuse_masks(&name, Some(&before), &after)?;
+                    check_encodable(&file, &current, &after)
+                        .map_err(|error| Refusal::mistake(RefusalRule::Content, error))?;
                     match moved_to {
                         Some(to) => FileEdit::Move { from: file, to: to.clone(), before, after },
                         None if before == after => {
@@ -363,18 +368,18 @@ impl Gate {
         Ok(ProposedPatch { edits, notice, review: None })
     }
 
-    /// The text of a file that the task may know; none where no file is.
+    /// A file that the task may know; none where there is none.
     async fn text_at(
         &self,
         place: &Resolved,
         seen: &BTreeMap<String, Digest>,
-    ) -> Result<Option<(String, Digest)>, Refusal> {
+    ) -> Result<Option<FileText>, Refusal> {
         let name = place.display();
         let unread = self.needs_permission_to_read(place) && !seen.contains_key(&name);
         match self.workspace().read_for_edit(place).await {
             Err(ReadError::NotFound { .. }) => Ok(None),
             _ if unread => Err(unread_refusal(&name)),
-            Ok(file) => Ok(Some((file.text, file.digest))),
+            Ok(file) => Ok(Some(file)),
             Err(error) => Err(Refusal::mistake(RefusalRule::Content, error)),
         }
     }
@@ -383,20 +388,21 @@ impl Gate {
         &self,
         one: &Placed,
         seen: &BTreeMap<String, Digest>,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<FileText>, Refusal> {
         let name = one.file.display();
         let is_new = matches!(one.patch.change, PatchOf::Add { .. });
         // Whether it is there is not told either.
         if !is_new && self.needs_permission_to_read(&one.file) && !seen.contains_key(&name) {
             return Err(unread_refusal(&name));
         }
-        let Some((text, digest)) = self.text_at(&one.file, seen).await? else { return Ok(None) };
+        let Some(file) = self.text_at(&one.file, seen).await? else { return Ok(None) };
+        let FileText { text, digest, .. } = &file;
         if let PatchOf::Delete = one.patch.change {
             // All of it goes, so all of it must be known.
             match seen.get(&name) {
-                Some(known) if *known == digest => {}
+                Some(known) if known == digest => {}
                 Some(known) => {
-                    let changes = self.changes_since(*known, &text, &name);
+                    let changes = self.changes_since(*known, text, &name);
                     let problem = format!("it has changed since you read it. Read it again.{changes}");
                     return Err(one.wrong(problem));
                 }
@@ -407,7 +413,7 @@ impl Gate {
                 }
             }
         }
-        Ok(Some(text))
+        Ok(Some(file))
     }
 }
 

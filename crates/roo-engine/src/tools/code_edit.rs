@@ -18,7 +18,7 @@ use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::{ToolCall, ToolName};
 use roo_language_servers::{Answer, Document, Place, Question, apply_range_edits};
 use roo_text::render::exact_line;
-use roo_workspace::{FileEdit, Purpose, Resolved};
+use roo_workspace::{FileEdit, Purpose, Resolved, check_encodable};
 
 /// Number of times that a server is asked again, with the files open that it wants to change.
 const ROUNDS: usize = 4;
@@ -88,12 +88,12 @@ impl CodeEdit<'_> {
                         "The language server changes {name} under two names. Nothing was changed."
                     )));
                 }
-                let before = workspace.read_for_edit(&place).await.map_err(|error| mistake(&error))?.text;
-                let known = shown.get(place.absolute()).is_some_and(|known| *known.text == *before);
+                let before = workspace.read_for_edit(&place).await.map_err(|error| mistake(&error))?;
+                let known = shown.get(place.absolute()).is_some_and(|known| *known.text == *before.text);
                 if !known {
                     is_new = true;
                     let document =
-                        Document { path: place.absolute().to_owned(), text: before.as_str().into() };
+                        Document { path: place.absolute().to_owned(), text: before.text.as_str().into() };
                     shown.insert(document.path.clone(), document);
                 }
                 places.push((place, before, edits));
@@ -102,15 +102,16 @@ impl CodeEdit<'_> {
                 continue;
             }
             let mut files = Vec::new();
-            for (file, before, edits) in places {
-                let after = apply_range_edits(&before, &edits, edit.encoding).map_err(|unfit| {
+            for (file, current, edits) in places {
+                let after = apply_range_edits(&current.text, &edits, edit.encoding).map_err(|unfit| {
                     let name = file.display();
                     mistake(&format!(
                         "The language server proposed a change of {name} that doesn't fit its text: {unfit}. Nothing was changed."
                     ))
                 })?;
-                if after != before {
-                    files.push(FileEdit::Update { file, before, after });
+                if after != current.text {
+                    check_encodable(&file, &current, &after).map_err(|error| mistake(&error))?;
+                    files.push(FileEdit::Update { file, before: current.text, after });
                 }
             }
             if files.is_empty() {

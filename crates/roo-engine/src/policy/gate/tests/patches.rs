@@ -193,6 +193,15 @@ fn a_patch_tells_nothing_of_a_file_that_only_the_user_can_show() {
     assert!(told[0].contains("can't be edited before you have read it"));
 }
 
+#[test]
+fn a_text_that_the_encoding_of_a_file_lacks_is_refused_before_anybody_is_asked() {
+    let fixture = fixture();
+    std::fs::write(fixture.root().join("latin.txt"), b"Stra\xdfe und B\xfccher\n").unwrap();
+    let body = "*** Update File: latin.txt\n-Straße und Bücher\n+Straße → Bücher\n";
+    let reason = fixture.expect("apply_patch", beside_good(body), "deny content");
+    assert!(reason.contains("latin.txt is encoded in windows-1252, which has no '→'"), "{reason}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_is_changed_where_it_leads_and_is_never_taken_away() {
