@@ -126,7 +126,7 @@ impl Embedding {
                 (context.report)(answered);
             }
             // Opened for each request: the index may have been removed meanwhile.
-            let Some(store) = context.directory.open_to_read()? else { return Ok(EmbeddingEnd::Complete) };
+            let Some(store) = context.directory.open_existing()? else { return Ok(EmbeddingEnd::Complete) };
             let gathering = match &mut gathering {
                 Some(gathering) => gathering,
                 none => none.insert(Gathering::new(context, &store)?),
@@ -163,7 +163,7 @@ impl Request {
         let Some(vectors) = vectors else {
             return Ok(Err("it returned a vector that is zero or not finite".to_owned()));
         };
-        let Some(store) = directory.open_to_read()? else { return Ok(Ok(())) };
+        let Some(store) = directory.open_existing()? else { return Ok(Ok(())) };
         let changes = store.change()?;
         for (digest, vector) in self.digests.iter().zip(&vectors) {
             changes.add_vector(&self.model, digest, vector)?;

@@ -229,7 +229,7 @@ impl CodeIndex {
     /// An index that can't be read.
     pub fn status(&self) -> Result<Option<IndexStatus>, SearchError> {
         let passes = self.passes()?;
-        Ok(match passes.directory.open_to_read()? {
+        Ok(match passes.directory.open_existing()? {
             Some(store) => {
                 let paths = passes.workspace.roots().paths();
                 let roots: Vec<Option<i64>> = paths.map(|path| store.root(path)).collect::<Result<_, _>>()?;
@@ -409,7 +409,7 @@ impl Search {
     }
 
     fn look_up(&self, vector: Option<(String, Vector)>) -> Result<Found, SearchError> {
-        let Some(store) = self.passes.directory.open_to_read()? else { return Ok(Found::default()) };
+        let Some(store) = self.passes.directory.open_existing()? else { return Ok(Found::default()) };
         // A pass may be under way, perhaps in another process.
         let moment = store.one_moment()?;
         let mut roots = HashMap::new();

@@ -200,8 +200,8 @@ impl IndexDirectory {
         Ok(store)
     }
 
-    /// Opens the index for reading; none where there is none of this version.
-    pub(crate) fn open_to_read(&self) -> Result<Option<Store>, StoreError> {
+    /// Opens the index as it is, for reading and for vectors; none where there is none of this version.
+    pub(crate) fn open_existing(&self) -> Result<Option<Store>, StoreError> {
         let path = self.database();
         if !path.exists() {
             return Ok(None);

@@ -56,7 +56,7 @@ impl Fixture {
 
     /// The files in the index, and the number under which each was taken in.
     fn indexed_files(&self) -> BTreeMap<String, i64> {
-        let store = self.index_directory().open_to_read().unwrap().unwrap();
+        let store = self.index_directory().open_existing().unwrap().unwrap();
         let root = store.root(&self.path("").canonicalize().unwrap()).unwrap().unwrap();
         store.files(root).unwrap().into_iter().map(|(path, file)| (path, file.id)).collect()
     }
@@ -521,7 +521,7 @@ async fn what_is_read_of_one_moment_does_not_change_meanwhile() {
     let fixture = Fixture::new(&[("a.rs", RETRY)]);
     fixture.find("delay").await;
     let directory = fixture.index_directory();
-    let store = directory.open_to_read().unwrap().unwrap();
+    let store = directory.open_existing().unwrap().unwrap();
     let moment = store.one_moment().unwrap();
     let find = || {
         let words = ["delay".to_owned()];
