@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
 use super::chunks::chunks;
-use super::store::{Fact, KnownFile, NewChunk, Store, StoreError};
+use super::store::{Changes, Fact, KnownFile, NewChunk, Store, StoreError};
 use super::words::append_words;
 use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
@@ -28,7 +28,7 @@ const TOTAL: u64 = 2 << 30;
 /// Files that are kept together.
 const BATCH_FILES: usize = 64;
 
-/// Text that is kept together, in bytes: what is done again after a kill, and what other writers wait for.
+/// Text that is kept together, in bytes: what is done again after a kill.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Pages that are merged between two looks at whether to go on.
@@ -100,6 +100,31 @@ struct Folder {
     root: i64,
 }
 
+/// What the index is to have of a file that was read.
+enum FileChange {
+    /// The contents of this file are the known ones.
+    Fingerprint { file: i64, fingerprint: Option<Fingerprint> },
+    /// They are new, or differ.
+    Contents {
+        root: i64,
+        path: String,
+        fingerprint: Option<Fingerprint>,
+        digest: Digest,
+        chunks: Vec<NewChunk>,
+    },
+}
+
+impl FileChange {
+    fn keep(&self, changes: &Changes<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Fingerprint { file, fingerprint } => changes.touch(*file, *fingerprint),
+            Self::Contents { root, path, fingerprint, digest, chunks } => {
+                changes.replace(*root, path, (*fingerprint, *digest), chunks)
+            }
+        }
+    }
+}
+
 impl Pass<'_> {
     /// Brings the index to the state of the files.
     pub(crate) fn run(&self) -> Result<PassEnd, StoreError> {
@@ -108,42 +133,17 @@ impl Pass<'_> {
         let mut left = stale.len();
         let is_large = left > BATCH_FILES;
         (self.report)(total.saturating_sub(left), total);
-        let mut stale = stale.into_iter().peekable();
-        while stale.peek().is_some() {
+        let mut stale = stale.into_iter();
+        while left > 0 {
+            let batch = self.prepare(&folders, &mut stale);
+            // No file is read and parsed meanwhile: other writers wait for the end of it.
             let changes = self.store.change()?;
-            let (mut count, mut bytes) = (0, 0);
-            let mut readers: HashMap<usize, _> = HashMap::new();
-            while count < BATCH_FILES && bytes < BATCH_BYTES {
-                if self.stop.is_cancelled() {
-                    changes.commit()?;
-                    return Ok(PassEnd::Stopped);
-                }
-                let Some(Stale { folder, found, known }) = stale.next() else { break };
-                let Folder { place, root } = &folders[folder];
-                let reader = readers.entry(folder).or_insert_with(|| self.workspace.file_reader(place));
-                let file = place.below(&found.path);
-                let contents = match buffer(self.workspace, &file) {
-                    Some(text) => Some((None, text.as_bytes().to_vec())),
-                    // What can't be read, or not any more, has nothing to be found.
-                    None => {
-                        let read = reader.read(&file, LARGEST).ok().flatten();
-                        read.map(|bytes| (found.fingerprint, bytes))
-                    }
-                };
-                // Hidden by another of its names, say, which no fingerprint tells.
-                let (fingerprint, contents) = contents.unwrap_or_default();
-                let digest = Digest::of(&contents);
-                match known.filter(|known| known.digest == digest) {
-                    Some(known) => changes.touch(known.id, fingerprint)?,
-                    None => {
-                        let chunks = new_chunks(&found.path, &contents, self.mask);
-                        changes.replace(*root, &found.path, (fingerprint, digest), &chunks)?;
-                    }
-                }
-                (count, bytes) = (count + 1, bytes + contents.len());
-            }
+            batch.iter().try_for_each(|change| change.keep(&changes))?;
             changes.commit()?;
-            left -= count;
+            if self.stop.is_cancelled() {
+                return Ok(PassEnd::Stopped);
+            }
+            left -= batch.len();
             (self.report)(total.saturating_sub(left), total);
         }
         if is_large && !self.merge()? {
@@ -153,6 +153,39 @@ impl Pass<'_> {
         done.set(Fact::Complete, 1)?;
         done.commit()?;
         Ok(PassEnd::Complete)
+    }
+
+    /// Reads the next files, as many as are kept together: fewer when it was stopped.
+    fn prepare(&self, folders: &[Folder], stale: &mut impl Iterator<Item = Stale>) -> Vec<FileChange> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let mut readers: HashMap<usize, _> = HashMap::new();
+        while batch.len() < BATCH_FILES && bytes < BATCH_BYTES && !self.stop.is_cancelled() {
+            let Some(Stale { folder, found, known }) = stale.next() else { break };
+            let Folder { place, root } = &folders[folder];
+            let reader = readers.entry(folder).or_insert_with(|| self.workspace.file_reader(place));
+            let file = place.below(&found.path);
+            let contents = match buffer(self.workspace, &file) {
+                Some(text) => Some((None, text.as_bytes().to_vec())),
+                // What can't be read, or not any more, has nothing to be found.
+                None => {
+                    let read = reader.read(&file, LARGEST).ok().flatten();
+                    read.map(|bytes| (found.fingerprint, bytes))
+                }
+            };
+            // Hidden by another of its names, say, which no fingerprint tells.
+            let (fingerprint, contents) = contents.unwrap_or_default();
+            let digest = Digest::of(&contents);
+            bytes += contents.len();
+            batch.push(match known.filter(|known| known.digest == digest) {
+                Some(known) => FileChange::Fingerprint { file: known.id, fingerprint },
+                None => {
+                    let chunks = new_chunks(&found.path, &contents, self.mask);
+                    FileChange::Contents { root: *root, path: found.path, fingerprint, digest, chunks }
+                }
+            });
+        }
+        batch
     }
 
     /// Removes from the index what is gone, and returns what is new or changed; none when it was stopped.

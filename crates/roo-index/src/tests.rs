@@ -298,6 +298,26 @@ async fn a_damaged_index_is_built_anew_and_that_is_told() {
 }
 
 #[tokio::test]
+async fn others_write_to_the_index_while_a_pass_reads_files() {
+    let fixture = Fixture::new(&[("a.rs", RETRY), ("b.py", LOGIN)]);
+    let directory = fixture.index_directory();
+    let written = Arc::new(AtomicUsize::new(0));
+    // It is asked about each file that is read, on the thread of the pass. A writer that has to wait fails in the end.
+    let mask: Mask = {
+        let written = Arc::clone(&written);
+        Arc::new(move |_: &str| -> Option<String> {
+            let store = directory.open_existing().unwrap().unwrap();
+            store.change().unwrap().commit().unwrap();
+            written.fetch_add(1, Ordering::SeqCst);
+            None
+        })
+    };
+    assert_eq!(fixture.index.build(mask, &CancellationToken::new(), &|_, _| ()).await.unwrap(), None);
+    assert_eq!(written.load(Ordering::SeqCst), 2);
+    assert_eq!(fixture.find("password").await, ["b.py:1-2"]);
+}
+
+#[tokio::test]
 async fn two_servers_search_and_build_at_once() {
     let files: Vec<(String, String)> = (0..300)
         .map(|number| {
