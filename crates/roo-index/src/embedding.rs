@@ -2,6 +2,7 @@
 //!
 //! It keeps nobody from building: passes go on while a request is under way, and what it brings is kept after them.
 
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,13 +65,38 @@ struct Request {
 
 /// Where the texts are gathered from next.
 struct Gathering {
+    /// Identity of the index, by whose ids and numbers this goes.
+    index: u64,
     model: String,
     /// The roots that are left, the next one last, each with its id and the number of files that had been taken in.
     roots: Vec<(Resolved, i64, u64)>,
     /// The path after which the files of that root follow.
     after: String,
-    /// Texts that wait to be sent.
-    texts: Vec<(Digest, String)>,
+    texts: WaitingTexts,
+}
+
+/// Texts that wait to be sent, each once, in the order in which they were found.
+#[derive(Default)]
+struct WaitingTexts {
+    order: VecDeque<(Digest, String)>,
+    digests: HashSet<Digest>,
+}
+
+impl WaitingTexts {
+    fn add(&mut self, digest: Digest, text: String) {
+        if self.digests.insert(digest) {
+            self.order.push_back((digest, text));
+        }
+    }
+
+    /// Takes at most so many of them.
+    fn take(&mut self, most: usize) -> Vec<(Digest, String)> {
+        let taken: Vec<_> = self.order.drain(..most.min(self.order.len())).collect();
+        for (digest, _) in &taken {
+            self.digests.remove(digest);
+        }
+        taken
+    }
 }
 
 impl Embedding {
@@ -99,7 +125,7 @@ impl Embedding {
         interrupted: impl Fn() -> F,
     ) -> Result<EmbeddingEnd, StoreError> {
         let mut answered = 0;
-        let mut gathering = None;
+        let mut gathering: Option<Gathering> = None;
         loop {
             if let Some(mut request) = self.request.take() {
                 let answer = context.runtime.block_on(async {
@@ -127,9 +153,11 @@ impl Embedding {
             }
             // Opened for each request: the index may have been removed meanwhile.
             let Some(store) = context.directory.open_existing()? else { return Ok(EmbeddingEnd::Complete) };
+            let index = store.fact(Fact::Identity)?;
             let gathering = match &mut gathering {
-                Some(gathering) => gathering,
-                none => none.insert(Gathering::new(context, &store)?),
+                Some(gathering) if gathering.index == index => gathering,
+                // It may also have been rebuilt.
+                other => other.insert(Gathering::new(context, &store, index)?),
             };
             let Some(texts) = gathering.next(context, &store)? else {
                 if answered > 0 {
@@ -174,7 +202,7 @@ impl Request {
 }
 
 impl Gathering {
-    fn new(context: &EmbeddingContext<'_>, store: &Store) -> Result<Self, StoreError> {
+    fn new(context: &EmbeddingContext<'_>, store: &Store, index: u64) -> Result<Self, StoreError> {
         let model = context.embedder.name();
         let replaced = store.fact(Fact::Replaced)?;
         let mut roots = Vec::new();
@@ -186,7 +214,7 @@ impl Gathering {
             }
         }
         roots.reverse();
-        Ok(Self { model, roots, after: String::new(), texts: Vec::new() })
+        Ok(Self { index, model, roots, after: String::new(), texts: WaitingTexts::default() })
     }
 
     /// The next texts to send; none when all have been.
@@ -195,12 +223,12 @@ impl Gathering {
         context: &EmbeddingContext<'_>,
         store: &Store,
     ) -> Result<Option<Vec<(Digest, String)>>, StoreError> {
-        while self.texts.len() < EMBEDDED {
+        while self.texts.order.len() < EMBEDDED {
             let Some((folder, root, replaced)) = self.roots.last() else { break };
             let files = store.without_vectors(&self.model, *root, &self.after, BATCH_FILES)?;
             let Some(last) = files.last().cloned() else {
                 // What is still to be sent is of it.
-                if !self.texts.is_empty() {
+                if !self.texts.order.is_empty() {
                     break;
                 }
                 let changes = store.change()?;
@@ -220,17 +248,14 @@ impl Gathering {
                     None => reader.read(&file, LARGEST).ok().flatten().unwrap_or_default(),
                 };
                 for (digest, text) in texts_to_embed(path, &bytes, context.mask) {
-                    if !self.texts.iter().any(|(known, _)| *known == digest)
-                        && !store.has_vector(&self.model, &digest)?
-                    {
-                        self.texts.push((digest, text));
+                    if !store.has_vector(&self.model, &digest)? {
+                        self.texts.add(digest, text);
                     }
                 }
             }
             self.after = last;
         }
-        let rest = self.texts.split_off(self.texts.len().min(EMBEDDED));
-        let next = std::mem::replace(&mut self.texts, rest);
+        let next = self.texts.take(EMBEDDED);
         Ok((!next.is_empty()).then_some(next))
     }
 }

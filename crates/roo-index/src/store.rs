@@ -38,6 +38,7 @@ const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
 const SCHEMA: &str = "
     CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO facts VALUES('identity', random() & 9223372036854775807);
     CREATE TABLE roots(id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE);
     CREATE TABLE files(
         id INTEGER PRIMARY KEY, root INTEGER NOT NULL, path TEXT NOT NULL, fingerprint BLOB, digest BLOB NOT NULL,
@@ -284,6 +285,8 @@ pub(crate) enum Fact {
     LeftOut,
     /// Number of files that were taken in so far: while it stays the same, no text is new.
     Replaced,
+    /// Random number that tells this index from another one that was made in its place.
+    Identity,
 }
 
 impl Fact {
@@ -293,6 +296,7 @@ impl Fact {
             Self::Total => "total",
             Self::LeftOut => "left_out",
             Self::Replaced => "replaced",
+            Self::Identity => "identity",
         }
     }
 }

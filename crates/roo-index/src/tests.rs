@@ -499,6 +499,29 @@ async fn while_vectors_are_made_what_changes_is_found() {
 }
 
 #[tokio::test]
+async fn an_index_that_is_rebuilt_while_vectors_are_made_gets_all_of_them() {
+    let embedder = Arc::new(Vehicles { held: Some(Semaphore::new(0)), ..Vehicles::default() });
+    let fixture = Fixture::with_embedder(&[("b.py", "def drive(car):\n    pass\n")], embedder.source());
+    let cancel = CancellationToken::new();
+    let build = fixture.index.build(no_mask(), &cancel, &|_, _| ());
+    let rebuild = async {
+        while embedder.functions() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(fixture.index.clear().unwrap());
+        // Its path is before that of the file whose vector is being made.
+        fixture.put("a.py", "def steer(wheel):\n    pass\n");
+        let rebuilt = fixture.other().build(no_mask(), &CancellationToken::new(), &|_, _| ()).await;
+        assert_eq!(rebuilt.unwrap(), None);
+        embedder.held.as_ref().unwrap().add_permits(10);
+    };
+    let (built, ()) = tokio::join!(build, rebuild);
+    assert_eq!(built.unwrap(), None);
+    assert_eq!(embedder.functions(), 2, "no text was sent twice");
+    assert_eq!(fixture.index.status().unwrap().unwrap().vectors, 2);
+}
+
+#[tokio::test]
 async fn an_embedder_gets_questions_without_secrets() {
     let embedder = Arc::new(Vehicles::default());
     let fixture = Fixture::with_embedder(&[("a.py", "def drive(car):\n    pass\n")], embedder.source());
