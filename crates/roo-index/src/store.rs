@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
+use std::iter;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -402,19 +403,18 @@ impl Store {
         let (condition, bounds) = scope.condition();
         let found = match self.is_all(scope)? {
             // The best need not be sorted out of all that have a word.
-            true => "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?",
+            true => format!("SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT {limit}"),
             // Those outside must not take the places of those in it.
-            false => "SELECT rowid, rank FROM words WHERE words MATCH ? AND ? > 0",
+            false => "SELECT rowid, rank FROM words WHERE words MATCH ?".to_owned(),
         };
         let sql = format!(
             "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest, chunks.digest, found.rank
              FROM ({found}) AS found JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
              WHERE {condition} ORDER BY found.rank, files.path, chunks.first LIMIT {limit}"
         );
-        let given =
-            [Value::Text(quoted.join(" OR ")), Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX))];
+        let given = iter::once(Value::Text(quoted.join(" OR "))).chain(bounds);
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map(params_from_iter(given.into_iter().chain(bounds)), |row| {
+        let rows = statement.query_map(params_from_iter(given), |row| {
             // BM25 of SQLite: the less the better, and below 0.
             Ok((kept_chunk(row)?, row.get::<_, f64>(7)?))
         })?;
