@@ -452,21 +452,21 @@ impl Search {
     fn read(&self, ranked: &[RankedChunk], roots: &HashMap<i64, Resolved>) -> Found {
         let workspace = &self.passes.workspace;
         let mut readers: HashMap<i64, (WalkRules, FileReader<'_>)> = HashMap::new();
-        let mut of_file: HashMap<(i64, &str), usize> = HashMap::new();
+        let mut files: HashMap<(i64, &str), Option<SearchedFile>> = HashMap::new();
         let is_file = self.question.place.as_ref().is_some_and(|place| !place.is_directory());
         let most = if is_file { self.question.limit } else { OF_ONE_FILE };
         let mut found = Found::default();
         for RankedChunk { chunk: kept, score } in ranked {
-            let count = of_file.entry((kept.root, &kept.path)).or_default();
-            let Some(folder) = roots.get(&kept.root).filter(|_| *count < most) else { continue };
-            let (rules, reader) = readers.entry(kept.root).or_insert_with(|| {
-                (WalkRules::new(workspace.rules(folder), leave_out), workspace.file_reader(folder))
+            let Some(folder) = roots.get(&kept.root) else { continue };
+            let file = files.entry((kept.root, &kept.path)).or_insert_with(|| {
+                let (rules, reader) = readers.entry(kept.root).or_insert_with(|| {
+                    (WalkRules::new(workspace.rules(folder), leave_out), workspace.file_reader(folder))
+                });
+                let is_searched = rules.has(folder, &kept.path);
+                is_searched.then(|| self.searched_file(folder.below(&kept.path), reader)).flatten()
             });
-            let file = folder.below(&kept.path);
-            if !rules.has(folder, &kept.path) {
-                continue;
-            }
-            let (lines, text) = match self.current(kept, &file, reader) {
+            let Some(file) = file.as_mut().filter(|file| file.count < most) else { continue };
+            let (lines, text) = match self.current(kept, file) {
                 Current::Text(lines, text) => (lines, text),
                 Current::OtherwiseMasked => {
                     found.otherwise_masked.insert((folder.absolute().to_owned(), kept.path.clone()));
@@ -476,12 +476,12 @@ impl Search {
             };
             // What has changed may have become one chunk.
             let is_known =
-                |known: &FoundChunk| known.file.absolute() == file.absolute() && known.lines == lines;
+                |known: &FoundChunk| known.file.absolute() == file.file.absolute() && known.lines == lines;
             if found.chunks.iter().any(is_known) {
                 continue;
             }
-            *count += 1;
-            found.chunks.push(FoundChunk { file, score: *score, lines, text });
+            file.count += 1;
+            found.chunks.push(FoundChunk { file: file.file.clone(), score: *score, lines, text });
             if found.chunks.len() == self.question.limit {
                 break;
             }
@@ -489,19 +489,23 @@ impl Search {
         found
     }
 
-    /// A chunk as it is now.
-    fn current(&self, kept: &KeptChunk, file: &Resolved, reader: &mut FileReader<'_>) -> Current {
-        let bytes = match buffer(&self.passes.workspace, file) {
-            Some(text) => Some(text.as_bytes().to_vec()),
-            None => reader.read(file, LARGEST).ok().flatten(),
+    /// Reads a file; none where it has no text.
+    fn searched_file(&self, file: Resolved, reader: &mut FileReader<'_>) -> Option<SearchedFile> {
+        let bytes = match buffer(&self.passes.workspace, &file) {
+            Some(text) => text.as_bytes().to_vec(),
+            None => reader.read(&file, LARGEST).ok().flatten()?,
         };
-        let Some(bytes) = bytes else { return Current::Nothing };
-        let is_same = Digest::of(&bytes) == kept.file_digest;
-        let Some(text) = text_of(&bytes, &self.mask) else { return Current::Nothing };
-        let lines = if is_same { Some(kept.lines) } else { self.best_chunk(&kept.path, &text) };
+        let text = text_of(&bytes, &self.mask)?;
+        Some(SearchedFile { file, digest: Digest::of(&bytes), text, count: 0 })
+    }
+
+    /// A chunk as it is now.
+    fn current(&self, kept: &KeptChunk, file: &SearchedFile) -> Current {
+        let is_same = file.digest == kept.file_digest;
+        let lines = if is_same { Some(kept.lines) } else { self.best_chunk(&kept.path, &file.text) };
         let Some(lines) = lines else { return Current::Nothing };
-        let shown: String =
-            text.split_inclusive('\n').skip(lines.start - 1).take(lines.end + 1 - lines.start).collect();
+        let text = file.text.split_inclusive('\n');
+        let shown: String = text.skip(lines.start - 1).take(lines.end + 1 - lines.start).collect();
         if is_same && Digest::of(&shown) != kept.digest {
             return Current::OtherwiseMasked;
         }
@@ -520,6 +524,16 @@ impl Search {
             .max_by_key(|(count, lines)| (*count, usize::MAX - lines.start))
             .map(|(_, lines)| lines)
     }
+}
+
+/// A file of which chunks were found, as it is now.
+struct SearchedFile {
+    file: Resolved,
+    digest: Digest,
+    /// Its text with secrets masked.
+    text: String,
+    /// Number of its chunks that are among those that were found.
+    count: usize,
 }
 
 /// A chunk of the index as its file has it now.

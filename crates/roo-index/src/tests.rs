@@ -385,6 +385,27 @@ async fn an_unfinished_index_says_what_may_be_missing() {
 }
 
 #[tokio::test]
+async fn a_file_is_read_once_for_all_of_its_chunks() {
+    let fixture = Fixture::new(&[("a.txt", &"delay = 1\n".repeat(130))]);
+    fixture.find("delay").await;
+    let masked = Arc::new(AtomicUsize::new(0));
+    // What is read is masked, once each time.
+    let mask: Mask = {
+        let masked = Arc::clone(&masked);
+        Arc::new(move |_: &str| -> Option<String> {
+            masked.fetch_add(1, Ordering::SeqCst);
+            None
+        })
+    };
+    let place = fixture.workspace.resolve("a.txt", Purpose::Read).unwrap();
+    let findings = ask_masked(&fixture.index, "delay", Some(place), mask).await.unwrap();
+    let mut found = shown(&findings);
+    found.sort_unstable();
+    assert_eq!(found, ["a.txt:1-60", "a.txt:121-130", "a.txt:61-120"]);
+    assert_eq!(masked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn generated_large_and_binary_files_have_nothing_to_find() {
     let fixture = Fixture::new(&[
         ("Cargo.lock", "delay = 1\n"),
