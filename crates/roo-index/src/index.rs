@@ -166,7 +166,7 @@ impl CodeIndex {
     /// called while it waits, with the files that are done and all.
     ///
     /// # Errors
-    /// [`SearchError`]; a damaged index is none, it is made anew.
+    /// [`SearchError`]; a damaged index is none: it is rebuilt.
     pub async fn search(
         &self,
         question: Question,
@@ -360,7 +360,7 @@ impl Search {
         if self.passes.take_damage() {
             notes.push("The index was damaged, so it was rebuilt.".to_owned());
         }
-        let has_vectors = timeout(VECTORS, self.passes.few_vectors()).await.unwrap_or(false);
+        let has_vectors = timeout(VECTORS, self.passes.wait_for_embedding()).await.unwrap_or(false);
         let (vector, fault) = match self.embed_question().await {
             Ok(vector) => (vector, None),
             Err(fault) => (None, Some(fault)),

@@ -24,7 +24,7 @@ use roo_workspace::Workspace;
 const STOP: Duration = Duration::from_secs(5);
 
 /// Requests to an embedder after which nobody waits for the rest.
-const FEW_REQUESTS: usize = 4;
+const AWAITED_REQUESTS: usize = 4;
 
 /// Progress of the passes.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +55,21 @@ pub(crate) struct Passes {
     progress: watch::Sender<Progress>,
 }
 
+/// What the thread of the passes is doing, with what stops it.
+#[derive(Default)]
+enum Stage {
+    /// There is no thread.
+    #[default]
+    Idle,
+    /// A pass is about to begin, or has ended: vectors may be being made.
+    BetweenPasses(CancellationToken),
+    /// A pass has begun.
+    InPass(CancellationToken),
+}
+
 #[derive(Default)]
 struct State {
-    /// Stops the running thread; none while nothing runs.
-    running: Option<CancellationToken>,
-    /// True while that is in a pass, and not only waiting for the embedder.
-    is_in_pass: bool,
+    stage: Stage,
     /// What masks secrets from the next pass on; none where that is as before.
     mask: Option<Mask>,
     /// Files that the next pass takes in whether they have changed or not.
@@ -91,21 +100,26 @@ impl Passes {
     pub(crate) fn request(self: &Arc<Self>, mask: &Mask) -> (u64, watch::Receiver<Progress>) {
         let mut state = self.state();
         // The running one may have passed by what has changed since; one more does for all who wait.
-        let wanted = self.progress.borrow().ended + 1 + u64::from(state.is_in_pass);
+        let is_in_pass = matches!(state.stage, Stage::InPass(_));
+        let wanted = self.progress.borrow().ended + 1 + u64::from(is_in_pass);
         self.wanted.send_replace(wanted);
-        if state.running.is_some() {
-            state.mask = Some(Arc::clone(mask));
-        } else {
-            let stop = CancellationToken::new();
-            state.running = Some(stop.clone());
-            self.progress.send_modify(|progress| progress.files = Some((0, 0)));
-            let (passes, mask, runtime) = (Arc::clone(self), Arc::clone(mask), Handle::try_current().ok());
-            let work = move || passes.work(mask, &stop, runtime.as_ref());
-            if let Err(source) = thread::Builder::new().name("roo-index".to_owned()).spawn(work) {
-                self.finish(&mut state, Some(StoreError::Io { path: PathBuf::from("a thread"), source }));
-            }
+        match state.stage {
+            Stage::Idle => self.start(&mut state, mask),
+            Stage::BetweenPasses(_) | Stage::InPass(_) => state.mask = Some(Arc::clone(mask)),
         }
         (wanted, self.progress.subscribe())
+    }
+
+    /// Starts the thread of the passes.
+    fn start(self: &Arc<Self>, state: &mut State, mask: &Mask) {
+        let stop = CancellationToken::new();
+        state.stage = Stage::BetweenPasses(stop.clone());
+        self.progress.send_modify(|progress| progress.files = Some((0, 0)));
+        let (passes, mask, runtime) = (Arc::clone(self), Arc::clone(mask), Handle::try_current().ok());
+        let work = move || passes.work(mask, &stop, runtime.as_ref());
+        if let Err(source) = thread::Builder::new().name("roo-index".to_owned()).spawn(work) {
+            self.finish(state, Some(StoreError::Io { path: PathBuf::from("a thread"), source }));
+        }
     }
 
     /// Has the next pass take in these files whether they have changed or not.
@@ -113,12 +127,11 @@ impl Passes {
         self.state().retaken.extend(files);
     }
 
-    /// Waits until the embedder has nothing to do, or has so much to do that it would take long. Returns whether it has
-    /// nothing to do.
-    pub(crate) async fn few_vectors(&self) -> bool {
+    /// Waits until no vectors are being made, or so many that it would take long. Returns whether none are.
+    pub(crate) async fn wait_for_embedding(&self) -> bool {
         let mut progress = self.progress.subscribe();
         let is_over =
-            |progress: &Progress| progress.embedding.is_none_or(|answered| answered >= FEW_REQUESTS);
+            |progress: &Progress| progress.embedding.is_none_or(|answered| answered >= AWAITED_REQUESTS);
         // The sender lives as long as this.
         progress.wait_for(is_over).await.is_ok_and(|progress| progress.embedding.is_none())
     }
@@ -131,8 +144,9 @@ impl Passes {
 
     /// Stops what runs, and waits until it has ended, for a few seconds at most.
     pub(crate) async fn stop(&self) {
-        if let Some(running) = &self.state().running {
-            running.cancel();
+        match &self.state().stage {
+            Stage::Idle => {}
+            Stage::BetweenPasses(stop) | Stage::InPass(stop) => stop.cancel(),
         }
         if timeout(STOP, self.idle()).await.is_err() {
             tracing::warn!("the index of the workspace is still being built, though it was stopped");
@@ -156,7 +170,7 @@ impl Passes {
     }
 
     fn report_damage(&self) {
-        tracing::warn!("the index of the workspace was damaged and is built anew");
+        tracing::warn!("the index of the workspace was damaged; it is being rebuilt");
         self.progress.send_modify(|progress| progress.was_damaged = true);
     }
 
@@ -166,7 +180,7 @@ impl Passes {
         let _unwinding = Unwinding(self);
         let mut embedding = Embedding::default();
         loop {
-            let retaken = self.begin_pass(&mut mask);
+            let retaken = self.begin_pass(&mut mask, stop);
             let passed = self.pass(&mask, &retaken, stop);
             self.end_pass(passed, stop);
             if self.progress().embedding.is_some() {
@@ -180,9 +194,9 @@ impl Passes {
     }
 
     /// Returns the files that the pass has to take in, and replaces the mask if there is a newer one.
-    fn begin_pass(&self, mask: &mut Mask) -> HashSet<IndexedFile> {
+    fn begin_pass(&self, mask: &mut Mask, stop: &CancellationToken) -> HashSet<IndexedFile> {
         let mut state = self.state();
-        state.is_in_pass = true;
+        state.stage = Stage::InPass(stop.clone());
         if let Some(newer) = state.mask.take() {
             *mask = newer;
         }
@@ -194,7 +208,7 @@ impl Passes {
             tracing::warn!(error = %fault, "the index of the workspace is not up to date");
         }
         let mut state = self.state();
-        state.is_in_pass = false;
+        state.stage = Stage::BetweenPasses(stop.clone());
         self.progress.send_modify(|progress| {
             progress.ended += 1;
             // Said at once with the end of the pass, so that nobody sees a time in between.
@@ -205,7 +219,7 @@ impl Passes {
 
     /// Ends what runs. Who still waits for a pass gets the reason.
     fn finish(&self, state: &mut State, fault: Option<StoreError>) {
-        (state.running, state.mask, state.is_in_pass) = (None, None, false);
+        (state.stage, state.mask) = (Stage::Idle, None);
         let wanted = *self.wanted.borrow();
         self.progress.send_modify(|progress| {
             progress.ended = progress.ended.max(wanted);
