@@ -187,7 +187,10 @@ impl CodeIndex {
             match search.answer(report).await {
                 // The pass may not have come to what is damaged.
                 Err(SearchError::Store(error)) if matches!(*error, StoreError::Damaged) => {
-                    passes.discard()?;
+                    let passes = Arc::clone(passes);
+                    // It removes files.
+                    let discarded = roo_durable::spawn_blocking(move || passes.discard()).await;
+                    discarded.map_err(|_| SearchError::Ending)??;
                     search.answer(report).await
                 }
                 answer => answer,
