@@ -347,7 +347,7 @@ pub(super) enum IndexCommand {
     ///
     /// Without this, it is built when an agent searches for the first time. What was done before an interruption is kept.
     Build,
-    /// Remove the index; it is built anew when an agent searches
+    /// Remove the index; it is rebuilt when an agent searches
     Clear,
 }
 
