@@ -23,6 +23,7 @@ use crate::protocol::{
     InsertText, NOTHING_ANSWERS, Navigate, Notice, RequestPaused, ScrollIntoView, SetDeviceMetrics,
     SetDownloadBehavior, StopLoading, auto_attach,
 };
+use crate::secret_mask::SecretMask;
 use crate::snapshot::{FrameTrees, Snapshot, snapshot};
 use crate::state::State;
 
@@ -44,6 +45,9 @@ const QUALITY: u8 = 80;
 const BY_KEYS: usize = 500;
 /// The end of what a browser wrote to its standard error that is kept, in bytes.
 const STDERR: usize = 4096;
+/// The longest address of a page that failed to load, and of one to which it leads, in characters.
+const ADDRESS: usize = 200;
+const OTHER_ADDRESS: usize = 500;
 /// The most frames of a page whose elements are looked at.
 const FRAMES: usize = 10;
 
@@ -225,14 +229,19 @@ impl Browser {
         }
     }
 
-    /// Does a step, and looks at what came of it. May be dropped in between: the browser stays as it is then.
+    /// Does a step, and looks at what came of it. Secrets are masked in what is cut. May be dropped in between: the browser
+    /// stays as it is then.
     ///
     /// # Errors
     /// [`BrowserError::Step`] where it can't be done, and [`BrowserError::Ended`] where the browser has ended, its page has
     /// crashed, or the page does not answer any more; then the browser is ended.
-    pub async fn perform(&self, step: &BrowserStep) -> Result<Observation, BrowserError> {
+    pub async fn perform(
+        &self,
+        step: &BrowserStep,
+        mask: &dyn SecretMask,
+    ) -> Result<Observation, BrowserError> {
         let mut mouse = self.mouse.lock().await;
-        let done = self.step(step, &mut mouse).await;
+        let done = self.step(step, &mut mouse, mask).await;
         let error = match done {
             Ok(observation) => return Ok(observation),
             Err(StepError::Refused(error)) if self.is_open() && !self.has_crashed() => return Err(error),
@@ -268,11 +277,14 @@ impl Browser {
         &self,
         step: &BrowserStep,
         mouse: &mut Option<(f64, f64)>,
+        mask: &dyn SecretMask,
     ) -> Result<Observation, StepError> {
         let page = self.page()?;
         let (mut has_picture, mut has_elements) = (true, true);
         match step {
-            BrowserStep::Launch { url } | BrowserStep::Navigate { url } => self.load(&page, url).await?,
+            BrowserStep::Launch { url } | BrowserStep::Navigate { url } => {
+                self.load(&page, url, mask).await?
+            }
             BrowserStep::Click(target) => {
                 let point = self.point(&page, *target).await?;
                 self.click(&page, point, mouse).await?;
@@ -320,7 +332,7 @@ impl Browser {
         // A step may have opened a page, or closed one.
         let page = self.page()?;
         let elements = match has_elements {
-            true => Some(self.elements(&page).await?),
+            true => Some(self.elements(&page, mask).await?),
             false => None,
         };
         let screenshot = match (has_picture, elements.as_ref().filter(|_| *step == BrowserStep::Screenshot)) {
@@ -331,27 +343,28 @@ impl Browser {
         let history = self.call(&page, &GetNavigationHistory {}).await?;
         let shown = history.entries.into_iter().nth(history.current_index);
         let (url, title) = shown.map(|shown| (shown.url, shown.title)).unwrap_or_default();
-        let mut state = self.state();
-        let (log, left_out) = state.log.take();
+        let (viewport, is_loading, (log, left_out)) = {
+            let mut state = self.state();
+            (state.viewport, state.is_loading(), state.log.take())
+        };
         Ok(Observation {
             url,
             title,
-            viewport: state.viewport,
+            viewport,
             mouse: mouse.map(|(x, y)| (x.round() as u32, y.round() as u32)),
             screenshot,
             elements: elements.map(|elements| elements.lines.join("\n")),
-            log,
+            log: log.iter().map(|entry| entry.shown(mask)).collect(),
             left_out,
-            is_loading: state.is_loading(),
+            is_loading,
         })
     }
 
     /// Loads an address, and waits until it is there.
-    async fn load(&self, page: &CurrentPage, url: &str) -> Result<(), StepError> {
+    async fn load(&self, page: &CurrentPage, url: &str, mask: &dyn SecretMask) -> Result<(), StepError> {
         if let Some(page) = self.state().page() {
             (page.failure, page.stopped_at) = (None, None);
         }
-        let shown = cut(url, 200);
         let loaded = self.connection.call(Some(&page.session), &Navigate { url }, LOAD).await;
         let failed = match loaded {
             Ok(loaded) => loaded.error_text,
@@ -364,8 +377,9 @@ impl Browser {
         let (failure, stopped_at) =
             self.state().page().map(|page| (page.failure, page.stopped_at.take())).unwrap_or_default();
         let Some(reason) = failed.or_else(|| failure.map(str::to_owned)) else { return Ok(()) };
+        let shown = cut(&mask.whole(url), ADDRESS).into_owned();
         if let Some(to) = stopped_at {
-            let url = shown.into_owned();
+            let (url, to) = (shown, to.shown(mask, OTHER_ADDRESS));
             return Err(StepError::Refused(BrowserError::LeadsElsewhere { url, to }));
         }
         let hint = match reason.as_str() {
@@ -526,7 +540,7 @@ impl Browser {
     }
 
     /// Reads the elements of the page and of the frames in it.
-    async fn elements(&self, page: &CurrentPage) -> Result<Snapshot, StepError> {
+    async fn elements(&self, page: &CurrentPage, mask: &dyn SecretMask) -> Result<Snapshot, StepError> {
         let command = GetAccessibilityTree { frame_id: &page.frame };
         let tree = match self.connection.call(Some(&page.session), &command, CALL).await {
             Err(CallError::TooLong) => {
@@ -555,7 +569,7 @@ impl Browser {
         let Some(known) = state.page().filter(|known| known.session == page.session) else {
             return Ok(Snapshot::default());
         };
-        Ok(snapshot(&tree.nodes, &trees, &mut known.refs))
+        Ok(snapshot(&tree.nodes, &trees, &mut known.refs, mask))
     }
 
     /// Takes a picture; none where the page paints nothing.

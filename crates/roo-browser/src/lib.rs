@@ -5,7 +5,8 @@
 //! stay the same, and what was logged.
 //!
 //! What is not here: how the program is started and what it may reach ([`LaunchedBrowser`], which the caller brings),
-//! which hosts its user allows ([`Destinations`]), and what a model gets to see. What comes from a page is untrusted:
+//! which hosts its user allows ([`Destinations`]), what is a secret ([`SecretMask`]), and what a model gets to see. What
+//! comes from a page is untrusted:
 //! every message, log and snapshot is bounded, every call has a time limit, and whatever a page opens by itself (dialogs,
 //! downloads, file choosers, other hosts) is refused.
 
@@ -20,6 +21,7 @@ mod marks;
 mod observation;
 mod page_log;
 mod protocol;
+mod secret_mask;
 mod snapshot;
 mod state;
 
@@ -28,3 +30,4 @@ pub use destinations::{Destinations, HostAccess, WebHost};
 pub use key::{InvalidKey, KeyPress};
 pub use launch::{BrowserProcess, LaunchOptions, LaunchedBrowser, find_program};
 pub use observation::{LogEntry, LogKind, Observation};
+pub use secret_mask::SecretMask;

@@ -2,7 +2,8 @@
 
 use roo_catalog::ScreenSize;
 
-/// The state of the page after a step.
+/// The state of the page after a step. Secrets are masked in texts that are cut; in the others they are whole, for whoever
+/// shows them to mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Address of the page.

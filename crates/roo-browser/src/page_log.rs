@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use roo_text::render::cut;
 
 use crate::observation::{LogEntry, LogKind};
+use crate::secret_mask::{KeptText, SecretMask};
 
 /// The most entries that are kept until somebody looks; the newest ones.
 const ENTRIES: usize = 100;
@@ -12,8 +13,10 @@ const ENTRIES: usize = 100;
 const ENTRY: usize = 1000;
 /// The most requests that are followed at a time; the newest ones.
 const REQUESTS: usize = 1000;
-/// The longest address that is shown, in characters.
-const ADDRESS: usize = 200;
+/// The longest method and address of a request that are shown, in characters.
+const REQUEST: usize = 200;
+/// The longest reason why a request failed, in characters.
+const REASON: usize = 100;
 
 /// Kinds of requests that are listed even where they succeed: the others are files of the page.
 const LISTED: &[&str] = &["Document", "XHR", "Fetch"];
@@ -21,14 +24,35 @@ const LISTED: &[&str] = &["Document", "XHR", "Fetch"];
 /// A request that has no response yet.
 #[derive(Debug)]
 struct OpenRequest {
-    shown: String,
+    /// Its method and address.
+    line: KeptText,
     is_listed: bool,
+}
+
+/// An entry until somebody looks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct KeptEntry {
+    kind: LogKind,
+    text: KeptText,
+    /// What follows the text, from the browser itself.
+    outcome: String,
+    /// Times that it came in a row.
+    times: u64,
+}
+
+impl KeptEntry {
+    /// Makes what is shown of it.
+    pub(crate) fn shown(&self, mask: &dyn SecretMask) -> LogEntry {
+        let most = if self.kind == LogKind::Network { REQUEST } else { ENTRY };
+        let text = self.text.shown(mask, most) + &self.outcome;
+        LogEntry { kind: self.kind, text, times: self.times }
+    }
 }
 
 /// The log.
 #[derive(Debug, Default)]
 pub(crate) struct PageLog {
-    entries: VecDeque<LogEntry>,
+    entries: VecDeque<KeptEntry>,
     left_out: u64,
     requests: HashMap<String, OpenRequest>,
     /// Their ids, the oldest first, and some of requests that are over.
@@ -38,10 +62,12 @@ pub(crate) struct PageLog {
 impl PageLog {
     /// Adds an entry. One that repeats the last is counted there.
     pub(crate) fn add(&mut self, kind: LogKind, text: &str) {
-        let text = cut(text.trim_end(), ENTRY).into_owned();
+        self.push(kind, KeptText::new(text.trim_end()), String::new());
+    }
+
+    fn push(&mut self, kind: LogKind, text: KeptText, outcome: String) {
         if let Some(last) = self.entries.back_mut()
-            && last.kind == kind
-            && last.text == text
+            && (last.kind, &last.text, &last.outcome) == (kind, &text, &outcome)
         {
             last.times += 1;
             return;
@@ -50,15 +76,15 @@ impl PageLog {
             self.entries.pop_front();
             self.left_out += 1;
         }
-        self.entries.push_back(LogEntry { kind, text, times: 1 });
+        self.entries.push_back(KeptEntry { kind, text, outcome, times: 1 });
     }
 
     /// A request was sent.
     pub(crate) fn sent(&mut self, id: &str, method: &str, url: &str, kind: &str) {
-        let shown = format!("{method} {}", cut(url, ADDRESS));
+        let line = KeptText::new(&format!("{method} {url}"));
         let is_listed = LISTED.contains(&kind);
         // A redirect has the id of the request before.
-        if self.requests.insert(id.to_owned(), OpenRequest { shown, is_listed }).is_none() {
+        if self.requests.insert(id.to_owned(), OpenRequest { line, is_listed }).is_none() {
             self.order.push_back(id.to_owned());
         }
         if self.order.len() > REQUESTS
@@ -73,14 +99,14 @@ impl PageLog {
         if let Some(request) = self.requests.remove(id)
             && (request.is_listed || status >= 400)
         {
-            self.add(LogKind::Network, &format!("{} → {status}", request.shown));
+            self.push(LogKind::Network, request.line, format!(" → {status}"));
         }
     }
 
     /// It was not answered.
     pub(crate) fn failed(&mut self, id: &str, error: &str) {
         if let Some(request) = self.requests.remove(id) {
-            self.add(LogKind::Network, &format!("{} failed: {error}", request.shown));
+            self.push(LogKind::Network, request.line, format!(" failed: {}", cut(error, REASON)));
         }
     }
 
@@ -90,7 +116,7 @@ impl PageLog {
     }
 
     /// Takes the entries since the last time, and how many older ones were left out.
-    pub(crate) fn take(&mut self) -> (Vec<LogEntry>, u64) {
+    pub(crate) fn take(&mut self) -> (Vec<KeptEntry>, u64) {
         (self.entries.drain(..).collect(), std::mem::take(&mut self.left_out))
     }
 }
@@ -98,6 +124,12 @@ impl PageLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_mask::tests::{OneSecret, SECRET};
+
+    fn shown(log: &mut PageLog) -> (Vec<LogEntry>, u64) {
+        let (entries, left_out) = log.take();
+        (entries.iter().map(|entry| entry.shown(&OneSecret)).collect(), left_out)
+    }
 
     #[test]
     fn a_flood_keeps_its_newest_entries_and_counts_the_rest() {
@@ -105,7 +137,7 @@ mod tests {
         for number in 0..10_000 {
             log.add(LogKind::Log, &format!("line {number}"));
         }
-        let (entries, left_out) = log.take();
+        let (entries, left_out) = shown(&mut log);
         assert_eq!((entries.len(), left_out), (ENTRIES, 9_900));
         assert_eq!(entries.last().unwrap().text, "line 9999");
         assert_eq!(log.take(), (vec![], 0));
@@ -120,7 +152,7 @@ mod tests {
         log.sent("new", "GET", "/new", "Fetch");
         log.answered("new", 200);
         log.answered("0", 200);
-        let (entries, _) = log.take();
+        let (entries, _) = shown(&mut log);
         let texts: Vec<_> = entries.iter().map(|entry| entry.text.as_str()).collect();
         assert_eq!((texts, log.requests.len()), (vec!["GET /new → 200"], REQUESTS - 1));
     }
@@ -131,9 +163,21 @@ mod tests {
         log.add(LogKind::Error, "x");
         log.add(LogKind::Error, "x");
         log.add(LogKind::Log, &"y".repeat(100_000));
-        let (entries, _) = log.take();
+        let (entries, _) = shown(&mut log);
         assert_eq!((entries[0].times, entries.len()), (2, 2));
         assert_eq!(entries[1].text.chars().count(), ENTRY);
+    }
+
+    #[test]
+    fn secrets_are_masked_before_an_entry_is_cut_and_a_request_keeps_its_outcome() {
+        let mut log = PageLog::default();
+        log.add(LogKind::Log, &format!("{}{SECRET}", "x".repeat(ENTRY - 10)));
+        log.sent("1", "GET", &format!("/{}?key={SECRET}", "y".repeat(REQUEST - 16)), "Fetch");
+        log.answered("1", 404);
+        let (entries, _) = shown(&mut log);
+        let texts: Vec<_> = entries.iter().map(|entry| entry.text.as_str()).collect();
+        assert!(texts.iter().all(|text| !text.contains("hunter")), "{texts:?}");
+        assert!(texts[0].ends_with("[masked]") && texts[1].ends_with("… → 404"), "{texts:?}");
     }
 
     #[test]
@@ -150,7 +194,7 @@ mod tests {
         log.answered("3", 404);
         log.failed("4", "net::ERR_FAILED");
         log.answered("9", 200);
-        let (entries, _) = log.take();
+        let (entries, _) = shown(&mut log);
         let texts: Vec<_> = entries.iter().map(|entry| entry.text.as_str()).collect();
         assert_eq!(texts, ["GET / → 200", "GET /b.png → 404", "POST /api failed: net::ERR_FAILED"]);
     }

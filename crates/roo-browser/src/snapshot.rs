@@ -7,6 +7,7 @@ use roo_text::render::one_line;
 use serde_json::Value;
 
 use crate::protocol::AccessibilityNode;
+use crate::secret_mask::SecretMask;
 
 /// The longest name or text of an element, in characters.
 const NAME: usize = 200;
@@ -91,87 +92,103 @@ pub(crate) struct Snapshot {
 pub(crate) type FrameTrees = HashMap<i64, Vec<AccessibilityNode>>;
 
 /// Makes a text of a page and the frames in it.
-pub(crate) fn snapshot(page: &[AccessibilityNode], frames: &FrameTrees, refs: &mut Refs) -> Snapshot {
-    let mut made = Snapshot::default();
-    let mut left = NODES;
-    add(page, frames, 0, refs, &mut made, &mut left, 0);
-    made
+pub(crate) fn snapshot(
+    page: &[AccessibilityNode],
+    frames: &FrameTrees,
+    refs: &mut Refs,
+    mask: &dyn SecretMask,
+) -> Snapshot {
+    let mut composition = Composition { frames, mask, refs, made: Snapshot::default(), left: NODES };
+    composition.add(page, 0, 0);
+    composition.made
 }
 
-fn add(
-    nodes: &[AccessibilityNode],
-    frames: &FrameTrees,
-    from: usize,
-    refs: &mut Refs,
-    made: &mut Snapshot,
-    left: &mut usize,
-    frame_depth: usize,
-) {
-    let by_id: HashMap<&str, &AccessibilityNode> =
-        nodes.iter().map(|node| (node.node_id.as_str(), node)).collect();
-    let roots = nodes
-        .iter()
-        .filter(|node| node.parent_id.as_deref().is_none_or(|parent| !by_id.contains_key(parent)));
-    let mut seen = HashSet::new();
-    // Each with its depth and the name of the element around it.
-    let mut waiting: Vec<(&AccessibilityNode, usize, String)> =
-        roots.map(|node| (node, from, String::new())).collect();
-    waiting.reverse();
-    while let Some((node, depth, around)) = waiting.pop() {
-        if *left == 0 || !seen.insert(node.node_id.as_str()) {
-            continue;
-        }
-        *left -= 1;
-        let children = || node.child_ids.iter().filter_map(|id| by_id.get(id.as_str()).copied());
-        let role = text(node.role.as_ref().map(|role| &role.value));
-        let name = text(node.name.as_ref().map(|name| &name.value));
-        if node.ignored || TRANSPARENT.contains(&role.as_str()) {
-            let inner: Vec<_> = children().collect();
-            waiting.extend(inner.into_iter().rev().map(|child| (child, depth, around.clone())));
-            continue;
-        }
-        let indent = "  ".repeat(depth.min(DEPTH));
-        if role == "StaticText" {
-            // What an element is named by is mostly its text.
-            if !name.trim().is_empty() && !around.contains(name.trim()) {
-                made.lines.push(format!("{indent}- text: {}", collapsed(&name)));
+/// A text of a page that is being made.
+struct Composition<'a> {
+    frames: &'a FrameTrees,
+    mask: &'a dyn SecretMask,
+    refs: &'a mut Refs,
+    made: Snapshot,
+    /// Elements that may still be looked at.
+    left: usize,
+}
+
+impl Composition<'_> {
+    /// Adds the elements of the page or of a frame, indented from a depth on.
+    fn add(&mut self, nodes: &[AccessibilityNode], from: usize, frame_depth: usize) {
+        let by_id: HashMap<&str, &AccessibilityNode> =
+            nodes.iter().map(|node| (node.node_id.as_str(), node)).collect();
+        let roots = nodes
+            .iter()
+            .filter(|node| node.parent_id.as_deref().is_none_or(|parent| !by_id.contains_key(parent)));
+        let mut seen = HashSet::new();
+        // Each with its depth and the name of the element around it.
+        let mut waiting: Vec<(&AccessibilityNode, usize, String)> =
+            roots.map(|node| (node, from, String::new())).collect();
+        waiting.reverse();
+        while let Some((node, depth, around)) = waiting.pop() {
+            if self.left == 0 || !seen.insert(node.node_id.as_str()) {
+                continue;
             }
-            continue;
-        }
-        let mut line = format!("{indent}- {}", one_line(&role, NAME));
-        if !name.trim().is_empty() {
-            line.push_str(&format!(" {:?}", collapsed(&name)));
-        }
-        if let Some(backend) = node.backend_node_id.filter(|_| is_used(node, &role)) {
-            let named = refs.name_of(backend);
-            line.push_str(&format!(" [ref={named}]"));
-            made.named.push((named, backend));
-        }
-        for property in &node.properties {
-            match (property.name.as_str(), &property.value.value) {
-                ("level", Value::Number(level)) => line.push_str(&format!(" [level={level}]")),
-                (state, value) if STATES.contains(&state) && holds(value) => {
-                    line.push_str(&format!(" [{state}]"));
+            self.left -= 1;
+            let children = || node.child_ids.iter().filter_map(|id| by_id.get(id.as_str()).copied());
+            let role = text(node.role.as_ref().map(|role| &role.value));
+            let name = text(node.name.as_ref().map(|name| &name.value));
+            if node.ignored || TRANSPARENT.contains(&role.as_str()) {
+                let inner: Vec<_> = children().collect();
+                waiting.extend(inner.into_iter().rev().map(|child| (child, depth, around.clone())));
+                continue;
+            }
+            let indent = "  ".repeat(depth.min(DEPTH));
+            if role == "StaticText" {
+                // What an element is named by is mostly its text.
+                if !name.trim().is_empty() && !around.contains(name.trim()) {
+                    self.made.lines.push(format!("{indent}- text: {}", self.bounded(&name, collapsed)));
                 }
-                _ => {}
+                continue;
             }
+            let mut line = format!("{indent}- {}", one_line(&role, NAME));
+            if !name.trim().is_empty() {
+                line.push_str(&format!(" {:?}", self.bounded(&name, collapsed)));
+            }
+            if let Some(backend) = node.backend_node_id.filter(|_| is_used(node, &role)) {
+                let named = self.refs.name_of(backend);
+                line.push_str(&format!(" [ref={named}]"));
+                self.made.named.push((named, backend));
+            }
+            for property in &node.properties {
+                match (property.name.as_str(), &property.value.value) {
+                    ("level", Value::Number(level)) => line.push_str(&format!(" [level={level}]")),
+                    (state, value) if STATES.contains(&state) && holds(value) => {
+                        line.push_str(&format!(" [{state}]"));
+                    }
+                    _ => {}
+                }
+            }
+            let value = text(node.value.as_ref().map(|value| &value.value));
+            let is_field = !value.trim().is_empty();
+            if is_field {
+                line.push_str(&format!(": {}", self.bounded(value.trim(), |value| one_line(value, NAME))));
+            }
+            self.made.lines.push(line);
+            let frames = self.frames;
+            if let Some(inner) =
+                node.backend_node_id.and_then(|backend| frames.get(&backend)).filter(|_| frame_depth < 5)
+            {
+                self.add(inner, depth + 1, frame_depth + 1);
+                continue;
+            }
+            // The text in a field is its value.
+            let around = if is_field { format!("{name}\n{value}") } else { name };
+            let inner: Vec<_> = children().collect();
+            waiting.extend(inner.into_iter().rev().map(|child| (child, depth + 1, around.clone())));
         }
-        let value = text(node.value.as_ref().map(|value| &value.value));
-        let is_field = !value.trim().is_empty();
-        if is_field {
-            line.push_str(&format!(": {}", one_line(value.trim(), NAME)));
-        }
-        made.lines.push(line);
-        if let Some(inner) =
-            node.backend_node_id.and_then(|backend| frames.get(&backend)).filter(|_| frame_depth < 5)
-        {
-            add(inner, frames, depth + 1, refs, made, left, frame_depth + 1);
-            continue;
-        }
-        // The text in a field is its value.
-        let around = if is_field { format!("{name}\n{value}") } else { name };
-        let inner: Vec<_> = children().collect();
-        waiting.extend(inner.into_iter().rev().map(|child| (child, depth + 1, around.clone())));
+    }
+
+    /// Puts a text on one line. Secrets are masked before it is cut; in what isn't cut, they are whole.
+    fn bounded(&self, text: &str, on_one_line: impl Fn(&str) -> String) -> String {
+        let line = on_one_line(text);
+        if line.ends_with('…') { on_one_line(&self.mask.whole(text)) } else { line }
     }
 }
 
@@ -208,6 +225,7 @@ fn collapsed(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_mask::tests::{OneSecret, SECRET};
     use serde_json::json;
 
     fn tree(nodes: Value) -> Vec<AccessibilityNode> {
@@ -247,7 +265,7 @@ mod tests {
     #[test]
     fn a_page_is_its_elements_with_refs_for_those_that_are_used() {
         let mut refs = Refs::default();
-        let made = snapshot(&form(), &FrameTrees::new(), &mut refs);
+        let made = snapshot(&form(), &FrameTrees::new(), &mut refs, &OneSecret);
         assert_eq!(
             made.lines,
             [
@@ -263,13 +281,13 @@ mod tests {
     #[test]
     fn an_element_keeps_its_ref_and_no_ref_is_given_twice() {
         let mut refs = Refs::default();
-        let first = snapshot(&form(), &FrameTrees::new(), &mut refs).named;
+        let first = snapshot(&form(), &FrameTrees::new(), &mut refs, &OneSecret).named;
         let mut changed = form();
         changed.retain(|node| node.node_id != "4");
-        assert_eq!(snapshot(&changed, &FrameTrees::new(), &mut refs).named, first[1..]);
+        assert_eq!(snapshot(&changed, &FrameTrees::new(), &mut refs, &OneSecret).named, first[1..]);
         refs.clear();
         assert_eq!(refs.node(ElementRef(1)), None);
-        let again = snapshot(&form(), &FrameTrees::new(), &mut refs);
+        let again = snapshot(&form(), &FrameTrees::new(), &mut refs, &OneSecret);
         assert_eq!(again.named[0].0, ElementRef(3));
     }
 
@@ -280,8 +298,20 @@ mod tests {
         let inner =
             tree(json!([node(1, None, "RootWebArea", "", &[3]), node(3, Some(1), "link", "Terms", &[])]));
         let mut refs = Refs::default();
-        let made = snapshot(&page, &FrameTrees::from([(102, inner)]), &mut refs);
+        let made = snapshot(&page, &FrameTrees::from([(102, inner)]), &mut refs, &OneSecret);
         assert_eq!(made.lines, ["- Iframe \"Help\"", "  - link \"Terms\" [ref=e1]"]);
+    }
+
+    #[test]
+    fn secrets_in_names_and_values_are_masked_before_those_are_cut() {
+        let long = format!("{}{SECRET}", "x".repeat(NAME - 5));
+        let mut field = node(2, Some(1), "textbox", &long, &[]);
+        field["value"] = json!({ "type": "string", "value": long });
+        let text = node(3, Some(1), "StaticText", &format!("y{long}"), &[]);
+        let page = tree(json!([node(1, None, "RootWebArea", "", &[2, 3]), field, text]));
+        let made = snapshot(&page, &FrameTrees::new(), &mut Refs::default(), &OneSecret);
+        assert_eq!(made.lines.len(), 2);
+        assert!(made.lines.iter().all(|line| !line.contains("hunt")), "{:?}", made.lines);
     }
 
     #[test]
@@ -290,7 +320,7 @@ mod tests {
             node(1, None, "RootWebArea", "", &[2]),
             node(2, Some(1), "button", "a\"\n- button \"Pay\" [ref=e9]", &[1, 2]),
         ]));
-        let made = snapshot(&circle, &FrameTrees::new(), &mut Refs::default());
+        let made = snapshot(&circle, &FrameTrees::new(), &mut Refs::default(), &OneSecret);
         assert_eq!(made.lines.len(), 1);
         assert!(made.lines[0].starts_with("- button \"a\\\" "), "{:?}", made.lines);
     }

@@ -9,14 +9,12 @@ use serde_json::json;
 use crate::observation::LogKind;
 use crate::page_log::PageLog;
 use crate::protocol::{Attached, Event, LoadingFailed, Notice, RequestPaused, auto_attach};
+use crate::secret_mask::KeptText;
 use crate::snapshot::Refs;
 use roo_catalog::ScreenSize;
-use roo_text::render::cut;
 
 /// The most pages at a time; one more is closed as it opens.
 const PAGES: usize = 8;
-/// The longest address at which a page was stopped that is kept, in characters.
-const ADDRESS: usize = 500;
 
 /// Page of a browser.
 #[derive(Debug)]
@@ -30,7 +28,7 @@ pub(crate) struct Page {
     /// Reason why its document didn't come through the proxy.
     pub(crate) failure: Option<&'static str>,
     /// Address to which it led and was stopped.
-    pub(crate) stopped_at: Option<String>,
+    pub(crate) stopped_at: Option<KeptText>,
     /// Frames that are loading.
     loading: HashSet<String>,
     /// Requests that run.
@@ -285,7 +283,7 @@ impl State {
             let params = json!({ "requestId": request.request_id });
             return vec![Notice::new(session, "Fetch.continueRequest", params)];
         };
-        page.stopped_at = Some(cut(url, ADDRESS).into_owned());
+        page.stopped_at = Some(KeptText::new(url));
         // A page that was opened for this alone.
         let is_new = matches!(page.url.as_str(), "" | "about:blank");
         let target = page.target.clone();
@@ -305,6 +303,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_mask::tests::OneSecret;
     use serde_json::Value;
 
     fn state() -> State {
@@ -350,10 +349,11 @@ mod tests {
         assert_eq!(asked("https://evil.example/", "t1", false), "Fetch.failRequest");
         assert_eq!(asked("http://localhost:3001/", "t1", false), "Fetch.failRequest");
         assert_eq!(asked("https://video.example/", "frame", false), "Fetch.continueRequest");
-        assert_eq!(state.page().unwrap().stopped_at.as_deref(), Some("http://localhost:3001/"));
+        assert_eq!(state.page().unwrap().stopped_at, Some(KeptText::new("http://localhost:3001/")));
         let (entries, _) = state.log.take();
         assert_eq!(entries.len(), 2);
-        assert!(entries[0].text.contains("https://evil.example/"), "{entries:?}");
+        let first = entries[0].shown(&OneSecret);
+        assert!(first.text.contains("https://evil.example/"), "{first:?}");
     }
 
     #[test]
@@ -415,7 +415,8 @@ mod tests {
             ["alert", "confirm", "prompt", "beforeunload"].map(&mut opened),
             [true, false, false, true]
         );
-        assert_eq!(state.log.take().0[1].text, "a dialog (confirm) was declined: Sure?");
+        let declined = state.log.take().0[1].shown(&OneSecret);
+        assert_eq!(declined.text, "a dialog (confirm) was declined: Sure?");
     }
 
     #[test]

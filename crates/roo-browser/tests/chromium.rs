@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -11,12 +12,25 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use roo_browser::{
     Browser, BrowserError, BrowserProcess, Destinations, LaunchOptions, LaunchedBrowser, LogEntry, LogKind,
-    Observation, WebHost, find_program,
+    Observation, SecretMask, WebHost, find_program,
 };
 use roo_catalog::{BrowserStep, BrowserTarget, ElementRef, ScreenPoint, ScreenSize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
+
+/// Masks nothing.
+struct NoMask;
+
+impl SecretMask for NoMask {
+    fn whole<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        text.into()
+    }
+
+    fn beginning<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        text.into()
+    }
+}
 
 const VIEWPORT: ScreenSize = ScreenSize { width: 900, height: 600 };
 
@@ -159,7 +173,7 @@ impl Fixture {
     }
 
     async fn does(&self, step: BrowserStep) -> Observation {
-        self.browser.perform(&step).await.unwrap()
+        self.browser.perform(&step, &NoMask).await.unwrap()
     }
 
     async fn opens(&self, path: &str) -> Observation {
@@ -233,10 +247,12 @@ async fn a_page_leads_to_no_other_host_by_itself() {
     assert_eq!(clicked.url, "http://site.test/");
     let refused = of_kind(&clicked.log, LogKind::Refused);
     assert!(refused[0].contains("http://other.test/"), "{:?}", clicked.log);
-    let left =
-        fixture.browser.perform(&BrowserStep::Navigate { url: "http://site.test/leaves".to_owned() }).await;
+    let left = fixture
+        .browser
+        .perform(&BrowserStep::Navigate { url: "http://site.test/leaves".to_owned() }, &NoMask)
+        .await;
     let redirects = BrowserStep::Navigate { url: "http://site.test/redirects".to_owned() };
-    let error = fixture.browser.perform(&redirects).await.unwrap_err();
+    let error = fixture.browser.perform(&redirects, &NoMask).await.unwrap_err();
     let expected = BrowserError::LeadsElsewhere {
         url: "http://site.test/redirects".to_owned(),
         to: "http://other.test/obey".to_owned(),
@@ -248,7 +264,7 @@ async fn a_page_leads_to_no_other_host_by_itself() {
     let second = fixture.opens("/second").await;
     assert_eq!(second.url, "http://site.test/second");
     for local in ["file:///etc/passwd", "chrome://version"] {
-        let opened = fixture.browser.perform(&BrowserStep::Navigate { url: local.to_owned() }).await;
+        let opened = fixture.browser.perform(&BrowserStep::Navigate { url: local.to_owned() }, &NoMask).await;
         let shown = opened.map(|seen| seen.elements.unwrap_or_default());
         assert!(!shown.as_ref().is_ok_and(|text| text.contains("root:")), "{local}: {shown:?}");
     }
@@ -294,14 +310,14 @@ async fn a_page_that_floods_or_never_comes_leaves_the_browser_usable() {
         flooded.left_out
     );
     let never = BrowserStep::Navigate { url: "http://site.test/never".to_owned() };
-    let error = fixture.browser.perform(&never).await.unwrap_err();
+    let error = fixture.browser.perform(&never, &NoMask).await.unwrap_err();
     assert!(
         matches!(&error, BrowserError::Step(text) if text.contains("did not answer within 30 seconds")),
         "{error}"
     );
     assert_eq!(fixture.opens("/second").await.url, "http://site.test/second");
     let gone = BrowserStep::Click(BrowserTarget::Element(ElementRef(999)));
-    assert!(matches!(fixture.browser.perform(&gone).await, Err(BrowserError::Step(_))));
+    assert!(matches!(fixture.browser.perform(&gone, &NoMask).await, Err(BrowserError::Step(_))));
 }
 
 #[tokio::test]
@@ -310,14 +326,17 @@ async fn a_page_that_hangs_and_a_browser_that_dies_end_with_a_reason() {
     let fixture = Fixture::start().await;
     let seen = fixture.opens("/hangs").await;
     let click = BrowserStep::Click(BrowserTarget::Element(named(&seen, "Hang")));
-    let error = fixture.browser.perform(&click).await.unwrap_err();
+    let error = fixture.browser.perform(&click, &NoMask).await.unwrap_err();
     assert!(matches!(&error, BrowserError::Ended(text) if text.contains("has not answered")), "{error}");
     assert!(!fixture.browser.is_open());
 
     let fixture = Fixture::start().await;
     fixture.opens("/").await;
     std::process::Command::new("kill").args(["-9", &fixture.pid.to_string()]).status().unwrap();
-    let look =
-        tokio::time::timeout(Duration::from_secs(60), fixture.browser.perform(&BrowserStep::Snapshot)).await;
+    let look = tokio::time::timeout(
+        Duration::from_secs(60),
+        fixture.browser.perform(&BrowserStep::Snapshot, &NoMask),
+    )
+    .await;
     assert!(matches!(look.unwrap(), Err(BrowserError::Ended(_))));
 }

@@ -89,6 +89,13 @@ impl ToolContext {
             known_secrets(&environment(), self.workspace.roots().paths(), &[])
         })
     }
+
+    /// Returns the same mask, made on a thread that may block.
+    pub(crate) async fn read_mask(&self) -> TextMask {
+        let context = self.clone();
+        // There is no such thread any more where the program ends.
+        roo_durable::spawn_blocking(move || context.mask()).await.unwrap_or_else(|_| self.mask())
+    }
 }
 
 /// Changes that a request has made so far.

@@ -102,14 +102,8 @@ async fn run(Search { index, query, place }: Search, context: &ToolContext) -> O
         return Outcome::failed("There is no code index here. Use search_files.");
     };
     let asked = one_line(&query, QUESTION);
-    let mask: Mask = {
-        // It reads the disk.
-        let context = context.clone();
-        match roo_durable::spawn_blocking(move || context.mask()).await {
-            Ok(mask) => Arc::new(move |text: &str| mask.masked(text)),
-            Err(_) => return Outcome::interrupted("The search was interrupted."),
-        }
-    };
+    let mask = context.read_mask().await;
+    let mask: Mask = Arc::new(move |text: &str| mask.masked(text));
     let tenths = AtomicUsize::new(0);
     let report = |done: usize, total: usize| {
         let now = done * 10 / total;
