@@ -17,14 +17,15 @@ use super::standing::SandboxGrants;
 use super::task_network::{NetworkRules, destinations, with_page_host};
 use crate::tool_run::TaskBrowser;
 use roo_browser::{WebHost, find_program};
+use roo_catalog::BrowserStep;
 use roo_protocol::rule::RuleSubject;
 use roo_sandbox::egress::{AddressClass, is_this_machine};
 use roo_text::render;
 
 /// A page that a call would open.
 pub(crate) struct PageRequest<'a> {
-    /// What the call does there, in one word.
-    pub(crate) verb: &'a str,
+    /// The step that opens it.
+    pub(crate) step: &'a BrowserStep,
     pub(crate) url: &'a str,
     pub(crate) host: &'a WebHost,
 }
@@ -71,7 +72,7 @@ impl Gate {
         request: PageRequest<'_>,
         action: impl FnOnce(PageGrant) -> Box<dyn Action> + Send,
     ) -> Result<CheckedCall, Refusal> {
-        let PageRequest { verb, url, host } = request;
+        let PageRequest { step, url, host } = request;
         let rules = self.browser_network(call_context)?;
         if let Some(commands) = call_context.commands
             && is_served(commands, host).await
@@ -87,7 +88,8 @@ impl Gate {
             browser.current().is_some_and(|browser| browser.is_open() && browser.destinations().allows(host))
         };
         let action = action(PageGrant { allowed: Some(host.clone()), rules });
-        if verb != "launch" && call_context.browser.is_some_and(is_open) {
+        let is_launch = matches!(step, BrowserStep::Launch { .. });
+        if !is_launch && call_context.browser.is_some_and(is_open) {
             return Ok(CheckedCall::Free {
                 rule: NamedAllowRule::Browser,
                 reason: "the user has allowed the browser this host",
@@ -102,7 +104,7 @@ impl Gate {
             );
         }
         Ok(CallAssessment {
-            identity: json!({ "tool": "browser_action", "action": verb, "url": url }),
+            identity: json!({ "tool": "browser_action", "action": step.name(), "url": url }),
             title: render::one_line(&format!("Open {host} in the browser"), TITLE),
             subject: render::visible(&shown).into_owned(),
             must_ask: None,

@@ -63,7 +63,7 @@ impl Tool for BrowserAction {
                     BrowserStep::Launch { .. } => Some(Box::new(start(gate).await?)),
                     _ => None,
                 };
-                let request = PageRequest { verb: step.name(), url: url.as_str(), host: &host };
+                let request = PageRequest { step: &step, url: url.as_str(), host: &host };
                 let url = url.to_string();
                 let open =
                     |grant| Box::new(OpenPage { step: step.clone(), url, grant, start }) as Box<dyn Action>;
@@ -109,7 +109,7 @@ fn address(text: &str) -> Result<(Url, WebHost), String> {
         ));
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("An address with a user name or a password is not opened. Leave them out.".to_owned());
+        return Err("The browser opens no address with a user name or a password. Leave them out.".to_owned());
     }
     Ok((url, host))
 }
