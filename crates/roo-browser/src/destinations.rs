@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use url::Url;
@@ -46,10 +46,13 @@ impl fmt::Display for WebHost {
     }
 }
 
-/// Network of a browser, which whoever starts the browser brings.
+/// The hosts that a browser may reach, and its network to them. Whoever starts the browser brings it.
 pub trait HostAccess: Send + Sync {
-    /// Lets the browser reach a host that its user has allowed.
-    fn allow(&self, host: &WebHost);
+    /// Allows one more host, which the browser reaches from now on.
+    fn allow(&self, host: WebHost);
+
+    /// Reports whether a host was allowed.
+    fn allows(&self, host: &WebHost) -> bool;
 
     /// Finds out whether the request's own commands serve a host at this moment.
     fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool>;
@@ -57,58 +60,66 @@ pub trait HostAccess: Send + Sync {
 
 /// The hosts that the pages of one browser may lead to. Shared by whoever allows them and by the browser, which stops a
 /// page that goes anywhere else.
-#[derive(Clone, Default)]
-pub struct Destinations(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    hosts: Mutex<BTreeSet<WebHost>>,
-    network: Option<Box<dyn HostAccess>>,
-}
+#[derive(Clone)]
+pub struct Destinations(Arc<dyn HostAccess>);
 
 impl fmt::Debug for Destinations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Destinations").field(&*self.hosts()).finish()
+        f.debug_struct("Destinations").finish_non_exhaustive()
+    }
+}
+
+impl Default for Destinations {
+    /// None until they are allowed, in a network that needs not be told of them and in which no command serves any.
+    fn default() -> Self {
+        Self::of_network(HostSet::default())
     }
 }
 
 impl Destinations {
-    /// Those of a network, with none allowed yet.
+    /// Those that a network lets a browser reach.
     pub fn of_network(network: impl HostAccess + 'static) -> Self {
-        Self(Arc::new(Shared { network: Some(Box::new(network)), ..Shared::default() }))
-    }
-
-    fn hosts(&self) -> MutexGuard<'_, BTreeSet<WebHost>> {
-        self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Arc::new(network))
     }
 
     /// Allows one more host, for as long as the browser runs.
     pub fn allow(&self, host: WebHost) {
-        if let Some(network) = self.0.network.as_ref().filter(|_| !self.allows(&host)) {
-            network.allow(&host);
-        }
-        self.hosts().insert(host);
+        self.0.allow(host);
     }
 
     /// Reports whether a host was allowed.
     pub fn allows(&self, host: &WebHost) -> bool {
-        self.hosts().contains(host)
+        self.0.allows(host)
     }
 
     /// Reports whether a page may lead to an address.
     pub(crate) async fn allows_address(&self, url: &str) -> bool {
         match Url::parse(url) {
             Ok(url) => match WebHost::from_url(&url) {
-                Some(host) if self.allows(&host) => true,
-                Some(host) => match &self.0.network {
-                    Some(network) => network.serves(&host).await,
-                    None => false,
-                },
+                Some(host) => self.allows(&host) || self.0.serves(&host).await,
                 // What comes from no host: it is made of what the page has.
                 None => matches!(url.scheme(), "about" | "blob" | "data"),
             },
             Err(_) => false,
         }
+    }
+}
+
+/// Hosts that were allowed, where that is all there is to it.
+#[derive(Default)]
+struct HostSet(Mutex<BTreeSet<WebHost>>);
+
+impl HostAccess for HostSet {
+    fn allow(&self, host: WebHost) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(host);
+    }
+
+    fn allows(&self, host: &WebHost) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(host)
+    }
+
+    fn serves<'a>(&'a self, _host: &'a WebHost) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
     }
 }
 
@@ -154,8 +165,12 @@ mod tests {
     struct Serving(Arc<Mutex<Option<WebHost>>>);
 
     impl HostAccess for Serving {
-        fn allow(&self, host: &WebHost) {
+        fn allow(&self, host: WebHost) {
             panic!("nobody has allowed {host}");
+        }
+
+        fn allows(&self, _host: &WebHost) -> bool {
+            false
         }
 
         fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool> {

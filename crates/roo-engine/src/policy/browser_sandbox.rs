@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::net::TcpStream;
@@ -66,7 +66,7 @@ struct Shared {
 
 struct ReachedHosts {
     rules: HostRules,
-    /// Allowed by the user besides, as far as intents in the rules let them.
+    /// Allowed by the user besides, as far as intents in the rules let them: also what the browser's pages may lead to.
     allowed: BTreeSet<WebHost>,
 }
 
@@ -76,11 +76,12 @@ impl PageNetwork {
         Self(Arc::new(Shared { network, hosts, commands }))
     }
 
-    /// Changes what the browser reaches.
-    fn reach(&self, change: impl FnOnce(&mut ReachedHosts)) {
-        let mut hosts = self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut hosts);
-        let ReachedHosts { rules, allowed } = &*hosts;
+    fn hosts(&self) -> MutexGuard<'_, ReachedHosts> {
+        self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the proxy go by these hosts from now on.
+    fn reach(&self, ReachedHosts { rules, allowed }: &ReachedHosts) {
         match allowed.iter().try_fold(rules.clone(), with_page_host) {
             Ok(all) => {
                 self.0.network.reach(&all);
@@ -91,10 +92,16 @@ impl PageNetwork {
 }
 
 impl HostAccess for PageNetwork {
-    fn allow(&self, host: &WebHost) {
-        self.reach(|hosts| {
-            hosts.allowed.insert(host.clone());
-        });
+    fn allow(&self, host: WebHost) {
+        let mut hosts = self.hosts();
+        // Connections outlast what was allowed before.
+        if hosts.allowed.insert(host) {
+            self.reach(&hosts);
+        }
+    }
+
+    fn allows(&self, host: &WebHost) -> bool {
+        self.hosts().allowed.contains(host)
     }
 
     fn serves<'a>(&'a self, host: &'a WebHost) -> BoxFuture<'a, bool> {
@@ -104,10 +111,11 @@ impl HostAccess for PageNetwork {
 
 impl BrowserNetwork for PageNetwork {
     fn renew(&self, rules: &HostRules) {
-        let is_new = self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner).rules != *rules;
+        let mut hosts = self.hosts();
         // Connections outlast rules that are the same.
-        if is_new {
-            self.reach(|hosts| hosts.rules = rules.clone());
+        if hosts.rules != *rules {
+            hosts.rules = rules.clone();
+            self.reach(&hosts);
         }
     }
 }
