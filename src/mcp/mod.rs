@@ -97,7 +97,7 @@ impl State {
 }
 
 /// The tools of all servers that are connected, and of those that are starting as they were last.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Offered {
     tools: Vec<Arc<ServerTool>>,
     /// Those that the budget has no place for.
@@ -268,14 +268,14 @@ impl McpServers {
 
     /// Reports the state of each server as it was configured when the files were read last.
     pub(crate) fn reported(&self) -> Vec<ServerReport> {
-        let offered = self.offered();
+        let further = self.offered(|offered| offered.further.clone());
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let statuses = state.statuses.borrow().clone();
         let servers = state.configured.iter().filter_map(|McpServer { configured, .. }| {
             let name = configured.server.name.clone();
             let status = statuses.get(&name)?.clone();
             let rejected = status.catalog().into_iter().flat_map(|catalog| &catalog.rejected_tools);
-            let further = offered.further.iter().map(|tool| tool.name()).filter(|tool| tool.server() == name);
+            let further = further.iter().map(|tool| tool.name()).filter(|tool| tool.server() == name);
             let left_out = rejected
                 .map(|tool| (tool.name.clone(), tool.reason.clone()))
                 .chain(further.map(|tool| (tool.tool().to_owned(), further_reason())));
@@ -330,13 +330,13 @@ impl McpServers {
         lines.into_iter().map(|line| line.text).collect()
     }
 
-    /// The tools that there are now.
-    fn offered(&self) -> Offered {
+    /// Looks at what there is now.
+    fn offered<T>(&self, look: impl FnOnce(&Offered) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.statuses.has_changed().unwrap_or_default() {
             state.refresh_offered(&self.catalogs);
         }
-        state.offered.clone()
+        look(&state.offered)
     }
 
     fn level_of(&self, server: &str) -> Option<(Level, ToolNames)> {
@@ -486,16 +486,26 @@ fn tool_of(name: ServerToolName, described: &ToolDescription) -> ServerTool {
 impl ServerTools for McpServers {
     fn list(&self) -> Vec<Arc<ServerTool>> {
         self.refresh();
-        self.offered().tools
+        self.offered(|offered| offered.tools.clone())
     }
 
     fn further(&self) -> Vec<Arc<ServerTool>> {
-        self.offered().further
+        self.offered(|offered| offered.further.clone())
+    }
+
+    fn tool<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerTool>>> {
+        Box::pin(async move {
+            self.refresh_apart().await;
+            self.offered(|offered| {
+                let mut all = offered.tools.iter().chain(&offered.further);
+                all.find(|tool| tool.is_named(name)).cloned()
+            })
+        })
     }
 
     fn resources(&self) -> Vec<ServerResources> {
         self.refresh();
-        self.offered().resources
+        self.offered(|offered| offered.resources.clone())
     }
 
     fn prompts(&self) -> Vec<ServerPrompts> {
@@ -527,8 +537,8 @@ impl ServerTools for McpServers {
         self.level_of(tool.server()).is_some_and(|(_, allowed)| allowed.contains(tool.tool()))
     }
 
-    fn known_description(&self, tool: &ServerTool) -> KnownDescription {
-        self.descriptions.of(&self.key(tool.name()), tool)
+    fn known_description<'a>(&'a self, tool: &'a ServerTool) -> BoxFuture<'a, KnownDescription> {
+        Box::pin(self.descriptions.of(self.key(tool.name()), tool))
     }
 
     fn keep_description<'a>(&'a self, tool: &'a ServerTool) -> BoxFuture<'a, ()> {

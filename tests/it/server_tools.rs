@@ -90,8 +90,9 @@ impl ServerTools for Notes {
         self.always_allowed
     }
 
-    fn known_description(&self, _: &ServerTool) -> KnownDescription {
-        self.permitted.clone().unwrap_or(KnownDescription::Same)
+    fn known_description<'a>(&'a self, _: &'a ServerTool) -> BoxFuture<'a, KnownDescription> {
+        let known = self.permitted.clone().unwrap_or(KnownDescription::Same);
+        Box::pin(std::future::ready(known))
     }
 
     fn call<'a>(

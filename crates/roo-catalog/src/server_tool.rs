@@ -60,6 +60,11 @@ impl ServerTool {
         &self.call_name
     }
 
+    /// Reports whether a call of this name means it: the name for models, or `server/tool`.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.call_name == name || name.split_once('/') == Some((self.name.server(), self.name.tool()))
+    }
+
     /// For the model, in the server's words.
     pub fn description(&self) -> &str {
         &self.description
@@ -171,6 +176,16 @@ mod tests {
         assert_eq!(*tool("", own.clone()).schema(), own);
         for wrong in [json!(null), json!("x"), json!({}), json!({ "type": "string" })] {
             assert_eq!(*tool("", wrong).schema(), json!({ "type": "object" }));
+        }
+    }
+
+    #[test]
+    fn a_call_names_a_tool_by_either_of_its_names() {
+        let tool = tool("", json!({}));
+        let names = [tool.call_name().to_owned(), tool.name().to_string(), "memory/add".to_owned()];
+        assert!(names.iter().all(|name| tool.is_named(name)), "{names:?}");
+        for other in ["add", "memory/add/", "memory/", "/add", "read_file"] {
+            assert!(!tool.is_named(other), "{other}");
         }
     }
 

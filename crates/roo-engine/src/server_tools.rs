@@ -34,6 +34,13 @@ pub trait ServerTools: Debug + Send + Sync {
         vec![]
     }
 
+    /// Looks up the tool that a call names, listed or not, by the name for models or as `server/tool`. Blocks no thread of the
+    /// runtime.
+    fn tool<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerTool>>> {
+        let found = self.list().into_iter().chain(self.further()).find(|tool| tool.is_named(name));
+        Box::pin(std::future::ready(found))
+    }
+
     /// The resources of the servers that have any, in an order that doesn't change by itself.
     fn resources(&self) -> Vec<ServerResources> {
         vec![]
@@ -65,8 +72,8 @@ pub trait ServerTools: Debug + Send + Sync {
 
     /// How a tool was described when a call of it was last permitted here. Where that was otherwise, the user is asked,
     /// whatever allows the call.
-    fn known_description(&self, _tool: &ServerTool) -> KnownDescription {
-        KnownDescription::Same
+    fn known_description<'a>(&'a self, _tool: &'a ServerTool) -> BoxFuture<'a, KnownDescription> {
+        Box::pin(std::future::ready(KnownDescription::Same))
     }
 
     /// Keeps how a tool is described whose call was permitted.
@@ -120,14 +127,6 @@ pub trait ServerTools: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
         let reason = "it is not connected".to_owned();
         Box::pin(async move { Err(ServerToolError::Unreachable { server: server.to_owned(), reason }) })
-    }
-}
-
-impl dyn ServerTools {
-    /// The tool that a call names, by the name for models or as `server/tool`.
-    pub fn find(&self, name: &str) -> Option<Arc<ServerTool>> {
-        let all = self.list().into_iter().chain(self.further());
-        all.into_iter().find(|tool| tool.call_name() == name || tool.name().to_string() == name)
     }
 }
 

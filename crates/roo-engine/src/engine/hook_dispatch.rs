@@ -120,7 +120,7 @@ impl HookDispatch {
         audit::settle(&self.services).await;
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.services.workspace, path);
-        let server_tool = self.services.gate.server_tool(&call.name);
+        let server_tool = self.services.gate.server_tool(&call.name).await;
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
@@ -183,9 +183,10 @@ impl HookDispatch {
     /// Runs the hooks for all calls of an answer.
     async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
         let gate = &self.services.gate;
-        let called: Vec<_> = (self.batch.iter())
-            .map(|(call, _)| (roo_catalog::parse(call).ok(), gate.server_tool(&call.name)))
-            .collect();
+        let mut called = Vec::with_capacity(self.batch.len());
+        for (call, _) in &self.batch {
+            called.push((roo_catalog::parse(call).ok(), gate.server_tool(&call.name).await));
+        }
         let real_path = |path: &str| real_path(&self.services.workspace, path);
         let calls = self.batch.iter().zip(&called).map(|((call, text), (invocation, server_tool))| {
             let server_tool = server_tool.as_deref().map(ServerTool::name);

@@ -193,8 +193,8 @@ impl Gate {
     }
 
     /// The tool of a server that a call names.
-    pub fn server_tool(&self, name: &str) -> Option<Arc<ServerTool>> {
-        self.policy_context.server_tools.find(name)
+    pub async fn server_tool(&self, name: &str) -> Option<Arc<ServerTool>> {
+        self.policy_context.server_tools.tool(name).await
     }
 
     /// The environment of programs that the server runs itself.
@@ -299,13 +299,13 @@ impl Gate {
         if let Some(tool) = ToolName::parse(&call.name) {
             return Some(ToolId::BuiltIn(tool));
         }
-        let of_server = || Some(ToolId::Server(self.server_tool(&call.name)?.name().clone()));
-        if let Some(tool) = of_server() {
-            return Some(tool);
+        if let Some(tool) = self.server_tool(&call.name).await {
+            return Some(ToolId::Server(tool.name().clone()));
         }
         let Some(ToolId::Server(tool)) = ToolId::of_call(&call.name) else { return None };
         self.started(tool.server()).await;
-        of_server()
+        let tool = self.server_tool(&call.name).await?;
+        Some(ToolId::Server(tool.name().clone()))
     }
 
     /// Waits for a server that is starting and of which nothing is known. Models may know its tools from elsewhere.

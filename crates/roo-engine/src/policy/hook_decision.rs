@@ -102,7 +102,7 @@ impl CallHooks<'_> {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
-        let server_tool = self.policy_context.server_tools.find(&call.name);
+        let server_tool = self.policy_context.server_tools.tool(&call.name).await;
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = self.context.hooks.pre_tool(&tool, &self.context.hook_context).await;
@@ -163,7 +163,7 @@ impl CallHooks<'_> {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
-        let server_tool = self.policy_context.server_tools.find(&call.name);
+        let server_tool = self.policy_context.server_tools.tool(&call.name).await;
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = self.context.hooks.permission_request(&tool, &self.context.hook_context).await;
@@ -236,7 +236,7 @@ impl CallHooks<'_> {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.policy_context.workspace, path);
-        let server_tool = self.policy_context.server_tools.find(&call.name);
+        let server_tool = self.policy_context.server_tools.tool(&call.name).await;
         let server_tool = server_tool.as_deref().map(ServerTool::name);
         let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let outcome = self.context.hooks.permission_denied(&tool, reason, &self.context.hook_context).await;

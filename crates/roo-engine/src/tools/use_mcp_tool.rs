@@ -30,10 +30,11 @@ impl Tool for UseMcpTool {
         // What is known of a server that is starting is not what it says now, so it is judged when it has started.
         let started = gate.server_tools().connected(self.tool.server()).await;
         started.map_err(|error| Refusal::forbidden(RefusalRule::Tool, error))?;
-        let Some(tool) = gate.server_tool(&self.tool.to_string()) else {
+        let Some(tool) = gate.server_tool(&self.tool.to_string()).await else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
-        Ok(CheckedCall::from(judge(gate, &tool, self.arguments)))
+        let known = gate.server_tools().known_description(&tool).await;
+        Ok(CheckedCall::from(judge(gate, &tool, self.arguments, known)))
     }
 }
 
@@ -54,11 +55,10 @@ fn check(gate: &Gate, call_context: ToolCallContext<'_>, name: &ServerToolName) 
 
 /// Judges a call of a server's tool. What the server does with it nobody can bound, so the approval holds for these
 /// arguments and for the tool as it is described now. What the server says of the tool can only add to what is asked.
-fn judge(gate: &Gate, tool: &ServerTool, arguments: Object) -> CallAssessment {
+fn judge(gate: &Gate, tool: &ServerTool, arguments: Object, known: KnownDescription) -> CallAssessment {
     let name = tool.name();
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
-    let known = servers.known_description(tool);
     let why = if matches!(known, KnownDescription::Other { .. }) {
         Some("its server describes it differently than when you last allowed it")
     } else if tool.annotations().destructive == Some(true) {
@@ -163,7 +163,7 @@ impl Action for CallServer {
             if let Err(error) = server_call::started(&*self.servers, name.server(), context).await {
                 return server_call::outcome(Err(error), made, &name.to_string(), context);
             }
-            let now = self.servers.find(&name.to_string());
+            let now = self.servers.tool(&name.to_string()).await;
             if now.is_some_and(|now| now.digest() != self.tool.digest()) {
                 return Outcome::failed(format!(
                     "The server has just changed its description of {name}. Nothing was done: read the new \
