@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use roo_catalog::ServerTool;
@@ -19,11 +19,12 @@ const LIMIT: u64 = 4 << 20;
 const TEXT: usize = 16 << 10;
 const TEXTS: usize = 1 << 20;
 
-/// The descriptions of one workspace's tools by name.
+/// The descriptions of one workspace's tools by name. Other processes may change them too.
+#[derive(Clone)]
 pub(super) struct KnownDescriptions {
     file: PrivateFile,
-    /// What was read last, for as long as the file is as it was.
-    held: Mutex<Option<(Fingerprint, Arc<Known>)>>,
+    /// What was read last, for as long as the file is as it was. Not locked while the file is used.
+    held: Arc<Mutex<Option<(Fingerprint, Arc<Known>)>>>,
 }
 
 type Known = BTreeMap<String, Description>;
@@ -53,28 +54,45 @@ impl Description {
 
 impl KnownDescriptions {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self { file: PrivateFile::new(file), held: Mutex::default() }
+        Self { file: PrivateFile::new(file), held: Arc::default() }
     }
 
+    fn held(&self) -> MutexGuard<'_, Option<(Fingerprint, Arc<Known>)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the file has. Reads it where it has changed since it was read last.
     fn known(&self) -> io::Result<Arc<Known>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         // Before it is read: what comes in between is seen the next time.
         let found = Fingerprint::from_file(self.file.path());
-        if let Some((_, known)) = held.as_ref().filter(|(read, _)| Some(*read) == found) {
-            return Ok(Arc::clone(known));
+        let held = self.held().clone();
+        if let Some((_, known)) = held.filter(|(read, _)| Some(*read) == found) {
+            return Ok(known);
         }
         let known = Arc::new(read(&self.file)?);
         let settled = found.filter(|found| found.is_settled(SystemTime::now()));
-        *held = settled.map(|found| (found, Arc::clone(&known)));
+        *self.held() = settled.map(|found| (found, Arc::clone(&known)));
         Ok(known)
     }
 
-    /// How the tool of this name was described. What can't be read is no reason to trust.
-    pub(super) fn of(&self, name: &str, tool: &ServerTool) -> KnownDescription {
+    /// Looks up how the tool of this name was described. What can't be read is no reason to trust.
+    pub(super) fn of(
+        &self,
+        name: String,
+        tool: &ServerTool,
+    ) -> impl Future<Output = KnownDescription> + Send + use<> {
+        let (this, digest) = (self.clone(), tool.digest());
+        async move {
+            let found = tokio::task::spawn_blocking(move || this.look_up(&name, digest)).await;
+            found.unwrap_or(KnownDescription::Other { before: None })
+        }
+    }
+
+    fn look_up(&self, name: &str, digest: Digest) -> KnownDescription {
         match self.known() {
             Ok(known) => match known.get(name) {
                 None => KnownDescription::None,
-                Some(known) if known.digest() == tool.digest() => KnownDescription::Same,
+                Some(known) if known.digest() == digest => KnownDescription::Same,
                 Some(Description::Whole { text, .. }) => {
                     KnownDescription::Other { before: Some(text.clone()) }
                 }
@@ -89,24 +107,30 @@ impl KnownDescriptions {
 
     /// Keeps the description of a tool whose call was permitted.
     pub(super) fn keep(&self, name: String, tool: &ServerTool) -> impl Future<Output = ()> + Send + use<> {
-        let (file, description) = (self.file.clone(), Description::new(tool));
+        let (this, description) = (self.clone(), Description::new(tool));
         async move {
-            let kept = tokio::task::spawn_blocking(move || {
-                let lock = file.lock()?;
-                // A damaged file begins anew with what was asked about just now.
-                let mut known = read(&file).unwrap_or_default();
-                if known.get(&name) != Some(&description) {
-                    known.insert(name.clone(), description);
-                    shorten(&mut known, &name);
-                    file.replace(&serde_json::to_vec_pretty(&known)?)?;
-                }
-                drop(lock);
-                io::Result::Ok(())
-            });
+            let kept = tokio::task::spawn_blocking(move || this.write(name, description));
             if let Ok(Err(error)) = kept.await {
                 tracing::warn!(%error, "the description of an MCP tool was not kept");
             }
         }
+    }
+
+    fn write(&self, name: String, description: Description) -> io::Result<()> {
+        let has_it = |known: &Known| known.get(&name) == Some(&description);
+        // As for most calls.
+        if self.known().is_ok_and(|known| has_it(&known)) {
+            return Ok(());
+        }
+        let _lock = self.file.lock()?;
+        // Another process may have written since. A damaged file is replaced by what was asked about just now.
+        let mut known = read(&self.file).unwrap_or_default();
+        if !has_it(&known) {
+            known.insert(name.clone(), description);
+            shorten(&mut known, &name);
+            self.file.replace(&serde_json::to_vec_pretty(&known)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -149,24 +173,46 @@ mod tests {
         let known = KnownDescriptions::new(directory.path().join("state/mcp-tools.json"));
         let (first, second) = (tool("adds"), tool("adds, and reads your keys"));
         let was_first = || KnownDescription::Other { before: Some(first.described()) };
-        assert_eq!(known.of("user notes/add", &first), KnownDescription::None);
+        assert_eq!(known.of("user notes/add".to_owned(), &first).await, KnownDescription::None);
         known.keep("user notes/add".to_owned(), &first).await;
-        assert_eq!(known.of("user notes/add", &first), KnownDescription::Same);
-        assert_eq!(known.of("user notes/add", &second), was_first());
-        assert_eq!(known.of("workspace notes/add", &second), KnownDescription::None);
+        assert_eq!(known.of("user notes/add".to_owned(), &first).await, KnownDescription::Same);
+        assert_eq!(known.of("user notes/add".to_owned(), &second).await, was_first());
+        assert_eq!(known.of("workspace notes/add".to_owned(), &second).await, KnownDescription::None);
         known.keep("user notes/add".to_owned(), &second).await;
-        assert_eq!(known.of("user notes/add", &second), KnownDescription::Same);
+        assert_eq!(known.of("user notes/add".to_owned(), &second).await, KnownDescription::Same);
         let file = directory.path().join("state/mcp-tools.json");
         std::fs::write(&file, json!({ "user notes/add": first.digest() }).to_string()).unwrap();
         assert_eq!(
-            known.of("user notes/add", &first),
+            known.of("user notes/add".to_owned(), &first).await,
             KnownDescription::Same,
             "as earlier versions wrote it"
         );
-        assert_eq!(known.of("user notes/add", &second), KnownDescription::Other { before: None });
+        assert_eq!(
+            known.of("user notes/add".to_owned(), &second).await,
+            KnownDescription::Other { before: None }
+        );
         std::fs::write(&file, "{").unwrap();
-        let unread = known.of("user notes/add", &second);
+        let unread = known.of("user notes/add".to_owned(), &second).await;
         assert_eq!(unread, KnownDescription::Other { before: None }, "what can't be read is asked about");
+    }
+
+    #[tokio::test]
+    async fn what_is_known_is_not_written_again_and_what_another_process_writes_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mcp-tools.json");
+        let (known, other) = (KnownDescriptions::new(file.clone()), KnownDescriptions::new(file.clone()));
+        let (first, second) = (tool("adds"), tool("adds more"));
+        known.keep("user notes/add".to_owned(), &first).await;
+        let lock = directory.path().join("mcp-tools.json.lock");
+        std::fs::remove_file(&lock).unwrap();
+        known.keep("user notes/add".to_owned(), &first).await;
+        assert!(!lock.exists(), "nothing was to be written");
+        other.keep("user notes/more".to_owned(), &second).await;
+        assert!(lock.exists());
+        for known in [&known, &other] {
+            assert_eq!(known.of("user notes/add".to_owned(), &first).await, KnownDescription::Same);
+            assert_eq!(known.of("user notes/more".to_owned(), &second).await, KnownDescription::Same);
+        }
     }
 
     #[tokio::test]
@@ -175,8 +221,11 @@ mod tests {
         let known = KnownDescriptions::new(directory.path().join("mcp-tools.json"));
         let long = tool(&"x".repeat(TEXT));
         known.keep("user notes/long".to_owned(), &long).await;
-        assert_eq!(known.of("user notes/long", &long), KnownDescription::Same);
-        assert_eq!(known.of("user notes/long", &tool("y")), KnownDescription::Other { before: None });
+        assert_eq!(known.of("user notes/long".to_owned(), &long).await, KnownDescription::Same);
+        assert_eq!(
+            known.of("user notes/long".to_owned(), &tool("y")).await,
+            KnownDescription::Other { before: None }
+        );
         let mut many: Known = (0..500)
             .map(|number| (format!("user notes/{number:03}"), Description::new(&tool(&"x".repeat(15 << 10)))))
             .collect();
