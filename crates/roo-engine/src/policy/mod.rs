@@ -29,6 +29,7 @@ mod hook_decision;
 mod hook_sandbox;
 mod in_flight;
 mod intent;
+mod links;
 mod look;
 mod merge;
 mod mode_check;

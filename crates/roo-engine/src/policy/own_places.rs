@@ -1,17 +1,12 @@
 //! Places that no agent may change, whoever would allow it: the directories of roo-lsp, and the files by which the user
 //! governs agents, wherever links put them. They may lie in a workspace.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use super::links::{NameKind, follow};
 use crate::customization::Customization;
 use roo_formats::config::Directories;
 use roo_workspace::{FileId, several_names};
-
-/// Number of links that are followed for one file, as by the kernel.
-const LINKS: usize = 40;
 
 /// The places as they are now.
 #[derive(Debug)]
@@ -50,38 +45,21 @@ fn file_with_several_names(path: &Path) -> Option<FileId> {
 
 /// Returns the links that an absolute path leads through, and at last the real path of what it leads to, be it missing.
 fn on_the_way(path: &Path) -> Vec<PathBuf> {
-    let names = |path: &Path| -> Vec<OsString> {
-        path.components()
-            .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
-            .map(|part| part.as_os_str().to_owned())
-            .collect()
-    };
     let mut found = Vec::new();
-    let mut left: VecDeque<OsString> = names(path).into();
-    let mut place = PathBuf::from("/");
-    while let Some(name) = left.pop_front() {
-        if name == ".." {
-            place.pop();
-            continue;
+    let real = follow(path, |name, kind| {
+        if matches!(kind, NameKind::Link) {
+            found.push(name.to_owned());
         }
-        let entry = place.join(&name);
-        match fs::read_link(&entry) {
-            Ok(target) if found.len() < LINKS => {
-                if target.is_absolute() {
-                    place = PathBuf::from("/");
-                }
-                found.push(entry);
-                names(&target).into_iter().rev().for_each(|name| left.push_front(name));
-            }
-            _ => place = entry,
-        }
-    }
-    found.push(place);
+        Ok(())
+    });
+    // Behind more links than the kernel follows there is nothing.
+    found.extend(real.ok());
     found
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

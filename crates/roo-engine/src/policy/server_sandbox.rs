@@ -5,10 +5,11 @@
 
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bounds::Bounds;
+use super::links::{NameKind, follow};
 use super::private_directory::{PrivateDirectory, PrivatePaths, SERVER_PREFIX, TEMPORARY};
 use super::task_network::{NetworkRules, TaskNetwork};
 use super::tool_configuration;
@@ -168,40 +169,13 @@ impl Bounds {
 /// The real path of what the user opens to a server. Links lead there as far as the user has made them: one below a
 /// directory that agents write is refused, as it would open whatever place an agent, or the workspace, chose.
 fn without_links(path: &Path, of_agents: &[&Path]) -> io::Result<PathBuf> {
-    /// The most links on a path, as on Linux.
-    const LINKS: usize = 40;
-    let names = |path: &Path| -> Vec<PathBuf> {
-        path.components().rev().map(|name| PathBuf::from(name.as_os_str())).collect()
-    };
-    let (mut real, mut left, mut links) = (PathBuf::new(), names(path), 0);
-    while let Some(name) = left.pop() {
-        match name.components().next() {
-            Some(Component::ParentDir) => {
-                real.pop();
-            }
-            Some(Component::Normal(_)) => {
-                let place = real.join(name);
-                if !place.symlink_metadata()?.is_symlink() {
-                    real = place;
-                    continue;
-                }
-                if of_agents.iter().any(|directory| place.starts_with(directory)) {
-                    return Err(io::Error::other(
-                        "the path goes through a symbolic link that an agent could change",
-                    ));
-                }
-                links += 1;
-                if links > LINKS {
-                    return Err(io::Error::other("the path has too many symbolic links"));
-                }
-                left.extend(names(&place.read_link()?));
-            }
-            // An absolute link begins at the root again.
-            Some(Component::RootDir) => real = PathBuf::from("/"),
-            _ => {}
+    follow(path, |name, kind| match kind {
+        NameKind::Unknown(error) => Err(error),
+        NameKind::Link if of_agents.iter().any(|directory| name.starts_with(directory)) => {
+            Err(io::Error::other("the path goes through a symbolic link that an agent could change"))
         }
-    }
-    Ok(real)
+        NameKind::Link | NameKind::Other => Ok(()),
+    })
 }
 
 #[cfg(test)]

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::repository::{Repositories, Repository};
+use crate::policy::links::follow;
 
 /// The most names below a directory that are looked at.
 const BELOW: usize = 20_000;
-/// The most links on one path.
-const LINKS: usize = 40;
 /// The most names that are looked at for one pattern.
 const NAMES: usize = 20_000;
 /// The most names that a pattern may stand for.
@@ -142,35 +142,12 @@ impl Directory {
 /// Returns whether a path goes through what is another place for every process, such as `/proc/self/cwd`: the server
 /// can't tell where it leads a command.
 pub(in crate::policy) fn meets_processes(path: &Path) -> bool {
-    let mut links = 0;
-    let mut at = PathBuf::from("/");
-    let mut names: Vec<_> = path.components().rev().map(|name| name.as_os_str().to_owned()).collect();
-    while let Some(name) = names.pop() {
-        match Path::new(&name).components().next() {
-            Some(Component::RootDir) => at = PathBuf::from("/"),
-            Some(Component::ParentDir) => {
-                at.pop();
-            }
-            Some(Component::Normal(name)) => {
-                let next = at.join(name);
-                if next.starts_with("/proc") || next.starts_with("/dev/fd") {
-                    return true;
-                }
-                match fs::read_link(&next) {
-                    Ok(to) => {
-                        links += 1;
-                        if links > LINKS {
-                            return true;
-                        }
-                        names.extend(to.components().rev().map(|name| name.as_os_str().to_owned()));
-                    }
-                    Err(_) => at = next,
-                }
-            }
-            _ => {}
-        }
-    }
-    false
+    let followed = follow(path, |name, _| match name.starts_with("/proc") || name.starts_with("/dev/fd") {
+        true => Err(io::ErrorKind::Unsupported.into()),
+        false => Ok(()),
+    });
+    // Where it has too many links, nothing is known of it.
+    followed.is_err()
 }
 
 impl Place for Directory {
