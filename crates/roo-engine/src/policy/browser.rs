@@ -45,13 +45,28 @@ impl Gate {
     /// # Errors
     /// There is none, or the settings want none, without a full stop.
     pub(crate) fn browser_program(&self) -> Result<PathBuf, String> {
+        self.browser_search()?()
+    }
+
+    /// Returns the same, found on a thread that may block.
+    ///
+    /// # Errors
+    /// As for [`Self::browser_program`].
+    pub(crate) async fn find_browser_program(&self) -> Result<PathBuf, String> {
+        let search = self.browser_search()?;
+        // There is no such thread any more where the program ends.
+        roo_durable::spawn_blocking(search).await.unwrap_or_else(|_| self.browser_program())
+    }
+
+    fn browser_search(&self) -> Result<impl FnOnce() -> Result<PathBuf, String> + Send + use<>, String> {
         let settings = &self.settings().browser;
         if !settings.enabled {
             return Err("the setting browser.enabled is off".to_owned());
         }
         let folders: Vec<PathBuf> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        find_program(settings.program.as_deref(), &search, &folders)
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let wanted = settings.program.clone();
+        Ok(move || find_program(wanted.as_deref(), &search_path, &folders))
     }
 
     /// Returns the hosts that a browser reaches besides those that its user allows for it: those of commands.

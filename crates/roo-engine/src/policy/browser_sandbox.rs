@@ -149,7 +149,12 @@ impl Bounds {
         let BrowserSandboxRequest { workspace, settings, rules, program, commands } = request;
         let own = Path::new(TEMPORARY).join(format!("{BROWSER_PREFIX}{}", uuid::Uuid::new_v4()));
         let places = PrivatePaths { temp: own.join("tmp"), cache: own.join("cache") };
-        let directory = PrivateDirectory::create(self.private(&own))?;
+        let prepare = {
+            let (program, private) = (program.to_owned(), self.private(&own));
+            move || io::Result::Ok((program.canonicalize()?, PrivateDirectory::create(private)?))
+        };
+        let prepared = roo_durable::spawn_blocking(prepare).await.map_err(io::Error::other).flatten();
+        let (real, directory) = prepared?;
         let confined = self.confined(workspace, settings, vec![], places, None, rules.clone()).await?;
         let mut confinement = confined.without_git();
         if confinement.temp.is_none() {
@@ -162,7 +167,6 @@ impl Bounds {
         let folders = workspace.roots().paths().map(Path::to_path_buf);
         let private: Vec<PathBuf> = folders.chain(self.home()).collect();
         let is_covered = |path: &Path| private.iter().any(|place| path.starts_with(place));
-        let real = program.canonicalize()?;
         let needed = is_covered(&real).then(|| with_its_files(&real, &private));
         let program = if is_covered(program) { real } else { program.to_owned() };
         cover(&mut confinement, private);

@@ -92,22 +92,20 @@ impl Bounds {
         environment: Environment,
     ) -> io::Result<ServerBounds> {
         let ServerSandboxRequest { server, level, workspace, settings, writable } = request;
-        // Where commands may write, they may put links.
-        let written: Vec<PathBuf> =
-            settings.sandbox.writable.iter().flat_map(|path| path.canonicalize()).collect();
-        let of_agents: Vec<&Path> =
-            workspace.roots().paths().chain(written.iter().map(PathBuf::as_path)).collect();
-        let mut opened = Vec::with_capacity(writable.len());
-        for path in writable {
-            let told =
-                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-            opened.push(without_links(path, &of_agents).map_err(told)?);
-        }
         // Of the workspace's server of a name nothing gets to the user's of the same name.
         let key: String = Digest::of(format!("{level:?} {server}")).hex().chars().take(16).collect();
         let own = Path::new(TEMPORARY).join(format!("{SERVER_PREFIX}{}", uuid::Uuid::new_v4()));
         let places = PrivatePaths { temp: own.join("tmp"), cache: PathBuf::from("cache-mcp").join(&key) };
-        let directory = PrivateDirectory::create(self.private(&own))?;
+        let prepare = {
+            let (writable, private) = (writable.to_vec(), self.private(&own));
+            let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+            let by_commands = settings.sandbox.writable.clone();
+            move || {
+                io::Result::Ok((opened(&writable, roots, &by_commands)?, PrivateDirectory::create(private)?))
+            }
+        };
+        let prepared = roo_durable::spawn_blocking(prepare).await.map_err(io::Error::other).flatten();
+        let (opened, directory) = prepared?;
         let rules = match level {
             Level::User => NetworkRules::default(),
             Level::Workspace => {
@@ -164,6 +162,19 @@ impl Bounds {
             _private: directory,
         })
     }
+}
+
+/// The real paths of what the user opens to a server, of whose workspace these are the roots. Reads the disk.
+fn opened(writable: &[PathBuf], roots: Vec<PathBuf>, by_commands: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    // Where commands may write, they may put links.
+    let by_commands = by_commands.iter().flat_map(|path| path.canonicalize());
+    let of_agents: Vec<PathBuf> = roots.into_iter().chain(by_commands).collect();
+    let of_agents: Vec<&Path> = of_agents.iter().map(PathBuf::as_path).collect();
+    let without_links = |path: &PathBuf| {
+        let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        without_links(path, &of_agents).map_err(told)
+    };
+    writable.iter().map(without_links).collect()
 }
 
 /// The real path of what the user opens to a server. Links lead there as far as the user has made them: one below a

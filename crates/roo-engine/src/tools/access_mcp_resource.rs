@@ -79,10 +79,10 @@ impl Action for Read {
             let arguments = Object::from_iter([("uri".to_owned(), uri.clone().into())]);
             let made = server_call::recorded(format!("{server}/{METHOD}"), &arguments);
             if let Err(error) = server_call::started(&*self.servers, server, context).await {
-                return server_call::outcome(Err(error), made, uri, context);
+                return server_call::outcome(Err(error), made, uri, context).await;
             }
             let read = self.servers.read_resource(server, uri, &context.cancel, &*context.caller).await;
-            server_call::outcome(read, made, &format!("{uri} of {server}"), context)
+            server_call::outcome(read, made, &format!("{uri} of {server}"), context).await
         })
     }
 }

@@ -120,7 +120,7 @@ async fn start(gate: &Gate) -> Result<Start, Refusal> {
         let text = format!("There is no browser to launch: {reason}. Go on without it, and tell the user.");
         Refusal::forbidden(RefusalRule::Sandbox, text)
     };
-    let program = gate.browser_program().map_err(none)?;
+    let program = gate.find_browser_program().await.map_err(none)?;
     if let Some(reason) = gate.policy_context().bounds.no_browser_sandbox().await {
         return Err(none(reason));
     }

@@ -36,7 +36,7 @@ pub(super) async fn started(
 }
 
 /// The outcome for the model and for the trace. `subject` names for people what was called.
-pub(super) fn outcome(
+pub(super) async fn outcome(
     answered: Result<ServerAnswer, ServerToolError>,
     made: ServerCall,
     subject: &str,
@@ -53,7 +53,7 @@ pub(super) fn outcome(
                 true => (ToolStatus::Failed, "failed"),
                 false => (ToolStatus::Ok, "answered"),
             };
-            let text = context.mask().masked(&answer.text).unwrap_or(answer.text);
+            let text = context.read_mask().await.masked(&answer.text).unwrap_or(answer.text);
             Outcome { images: answer.images, ..Outcome::new(status, text, format!("{subject} {what}")) }
         }
         Err(error @ ServerToolError::Cancelled(_)) => Outcome::interrupted(error.to_string()),

@@ -161,7 +161,7 @@ impl Action for CallServer {
             let made = server_call::recorded(name.to_string(), &self.arguments);
             // It may have been started anew since the call was judged.
             if let Err(error) = server_call::started(&*self.servers, name.server(), context).await {
-                return server_call::outcome(Err(error), made, &name.to_string(), context);
+                return server_call::outcome(Err(error), made, &name.to_string(), context).await;
             }
             let now = self.servers.tool(&name.to_string()).await;
             if now.is_some_and(|now| now.digest() != self.tool.digest()) {
@@ -172,7 +172,7 @@ impl Action for CallServer {
             }
             self.servers.keep_description(&self.tool).await;
             let answered = self.servers.call(&name, self.arguments, &context.cancel, &*context.caller).await;
-            server_call::outcome(answered, made, &name.to_string(), context)
+            server_call::outcome(answered, made, &name.to_string(), context).await
         })
     }
 }
