@@ -267,7 +267,7 @@ impl TaskNetwork {
     /// A network that is shared with nobody. Waits for a helper, so not for a thread of the runtime; within one.
     ///
     /// # Errors
-    /// As [`TaskNetworks::of`].
+    /// As [`TaskNetworks::join`].
     pub(super) fn make(sandbox: &Sandbox, rules: &NetworkRules) -> io::Result<Self> {
         Self::make_with(sandbox, rules, &rules.forwarded, None)
     }
