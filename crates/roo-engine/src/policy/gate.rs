@@ -429,10 +429,17 @@ impl Gate {
         })
     }
 
-    /// Reports whether a text holds what looks like a secret, or one that is known here. Reads files of secrets.
-    pub(crate) fn holds_secret(&self, text: &str) -> bool {
-        let known = || known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[]);
-        TextMask::new(true, known).masked(text).is_some()
+    /// Reports whether one of these texts holds what looks like a secret, or one that is known here. Reads files of secrets, on
+    /// a thread that may block.
+    pub(crate) async fn hold_secret(&self, texts: Vec<String>) -> bool {
+        let workspace = Arc::clone(&self.policy_context.workspace);
+        let look = move || {
+            let known = || known_secrets(&Environment::inherited(), workspace.roots().paths(), &[]);
+            let mask = TextMask::new(true, known);
+            texts.iter().any(|text| mask.masked(text).is_some())
+        };
+        // What was not looked at may hold one.
+        roo_durable::spawn_blocking(look).await.unwrap_or(true)
     }
 
     /// The review of an edit as its user answered it. `accepts` says what becomes of hunks that are not named. Reads the

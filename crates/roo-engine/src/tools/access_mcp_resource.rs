@@ -46,9 +46,11 @@ impl Tool for AccessMcpResource {
             ));
         }
         let must_ask =
-            (gate.holds_secret(&self.uri) || gate.holds_secret(&decoded(&self.uri))).then(|| AskReason {
-                rule: AskRule::Server,
-                text: "its address holds what looks like a secret, which the server would get".to_owned(),
+            gate.hold_secret(vec![self.uri.clone(), decoded(&self.uri).into_owned()]).await.then(|| {
+                AskReason {
+                    rule: AskRule::Server,
+                    text: "its address holds what looks like a secret, which the server would get".to_owned(),
+                }
             });
         let title = format!("Read {} from the server {}", self.uri, self.server);
         let allowed_by = gate.settings().auto_approve.mcp.then(|| NamedAllowRule::Mcp.into());

@@ -33,8 +33,7 @@ impl Tool for UseMcpTool {
         let Some(tool) = gate.server_tool(&self.tool.to_string()).await else {
             return Err(Refusal::mistake(RefusalRule::Tool, ServerToolError::Gone(self.tool)));
         };
-        let known = gate.server_tools().known_description(&tool).await;
-        Ok(CheckedCall::from(judge(gate, &tool, self.arguments, known)))
+        Ok(CheckedCall::from(judge(gate, &tool, self.arguments).await))
     }
 }
 
@@ -55,15 +54,16 @@ fn check(gate: &Gate, call_context: ToolCallContext<'_>, name: &ServerToolName) 
 
 /// Judges a call of a server's tool. What the server does with it nobody can bound, so the approval holds for these
 /// arguments and for the tool as it is described now. What the server says of the tool can only add to what is asked.
-fn judge(gate: &Gate, tool: &ServerTool, arguments: Object, known: KnownDescription) -> CallAssessment {
+async fn judge(gate: &Gate, tool: &ServerTool, arguments: Object) -> CallAssessment {
     let name = tool.name();
     let title = format!("Call {} of the server {}", name.tool(), name.server());
     let servers = gate.server_tools();
+    let known = servers.known_description(tool).await;
     let why = if matches!(known, KnownDescription::Other { .. }) {
         Some("its server describes it differently than when you last allowed it")
     } else if tool.annotations().destructive == Some(true) {
         Some("its server says that it may destroy something")
-    } else if gate.holds_secret(&texts(&arguments)) {
+    } else if gate.hold_secret(vec![texts(&arguments)]).await {
         Some("its arguments hold what looks like a secret, which the server would get")
     } else {
         None
