@@ -70,7 +70,7 @@ impl fmt::Debug for Destinations {
 }
 
 impl Default for Destinations {
-    /// None until they are allowed, in a network that needs not be told of them and in which no command serves any.
+    /// Those that are allowed, where no network has to be told and no command serves any.
     fn default() -> Self {
         Self::of_network(HostSet::default())
     }
