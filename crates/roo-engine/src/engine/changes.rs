@@ -16,12 +16,14 @@ use roo_protocol::changes::{
 use roo_protocol::ids::{ChangeId, TaskId};
 use roo_protocol::review::HunkKind;
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, Workspace};
+use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, TextEncoding, Workspace};
 
 /// A change as it was recorded, with what is told of it.
 struct KnownChange {
     path: String,
     lines: RecordedLines,
+    /// The encoding of a file that the change deleted; none for plain UTF-8.
+    encoding: Option<TextEncoding>,
     told: RecordedChange,
 }
 
@@ -92,9 +94,13 @@ impl Engine {
         };
         let mut now = before.clone();
         let mut undone = Vec::new();
+        let mut encoding = TextEncoding::UTF_8;
         for change in changes.iter().rev() {
             match change.lines.undo(now.as_deref()) {
                 Some(text) => {
+                    if now.is_none() {
+                        encoding = change.encoding.unwrap_or(TextEncoding::UTF_8);
+                    }
                     now = text;
                     undone.push(change.told.change_id.clone());
                 }
@@ -105,7 +111,7 @@ impl Engine {
         let edit = match (before.clone(), now.clone()) {
             (Some(before), Some(after)) if before != after => FileEdit::Update { file, before, after },
             (Some(before), None) => FileEdit::Delete { file, before },
-            (None, Some(text)) => FileEdit::Create { file, text },
+            (None, Some(text)) => FileEdit::Create { file, text, encoding },
             // What was chosen cancels out, so the file is as it is to be.
             _ => {
                 result.undone.extend(undone);
@@ -163,7 +169,8 @@ async fn known_changes(
                         new_text: lines.new_text.clone(),
                         line: None,
                     };
-                    found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
+                    let (path, lines) = (file.path.clone(), lines.clone());
+                    found.push(KnownChange { path, lines, encoding: file.encoding, told });
                 }
             }
         })
