@@ -40,6 +40,7 @@ const ENGINE_MODULES: &[&str] = &[
     "server_prompts",
     "server_tools",
     "file_contents",
+    "tagged_text",
     "mentions",
     "project_info",
     "tool_run",

@@ -46,6 +46,12 @@ fn played() -> (Project, String) {
 
 fn played_in(files: &[(&str, &str)], script: &str) -> (Project, String) {
     let project = Project::outside_temp(files);
+    let task = play(&project, script);
+    (project, task)
+}
+
+/// Plays a script in a project. Returns the id of its request.
+fn play(project: &Project, script: &str) -> String {
     project.script(script);
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
@@ -53,8 +59,7 @@ fn played_in(files: &[(&str, &str)], script: &str) -> (Project, String) {
     assert!(output.status.success(), "{output:?}");
     let list = project.succeed(&["tasks", "list", "--json"]);
     let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
-    let task = item["taskId"].as_str().unwrap().to_owned();
-    (project, task)
+    item["taskId"].as_str().unwrap().to_owned()
 }
 
 /// The files of a folder with their texts.
@@ -147,6 +152,38 @@ fn moved_files_are_put_back_and_moved_again() {
     let last = checkpoints(&project, &task).pop().unwrap();
     project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
     assert_eq!(texts(&project.folder()), moved);
+}
+
+/// Deletes a file and moves another, neither in UTF-8.
+const REMOVALS: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: latin.txt }, { path: wide.txt }] } }]
+  - calls:
+      - tool: apply_patch
+        params: { patch: "*** Begin Patch\n*** Delete File: latin.txt\n*** Update File: wide.txt\n*** Move to: moved.txt\n*** End Patch\n" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn files_that_are_not_utf_8_come_back_with_every_byte() {
+    let project = Project::outside_temp(&[]);
+    let latin = b"Stra\xdfe und B\xfccher\n".to_vec();
+    let wide: Vec<u8> = "\u{feff}Straße\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(project.folder().join("latin.txt"), &latin).unwrap();
+    fs::write(project.folder().join("wide.txt"), &wide).unwrap();
+    let task = play(&project, REMOVALS);
+    let found = || {
+        let names = ["latin.txt", "wide.txt", "moved.txt"];
+        names.map(|name| fs::read(project.folder().join(name)).ok())
+    };
+    let (before, after) = ([Some(latin), Some(wide.clone()), None], [None, None, Some(wide)]);
+    assert_eq!(found(), after);
+    // Each restore undoes the one before it.
+    for expected in [&before, &after, &before] {
+        let last = checkpoints(&project, &task).pop().unwrap();
+        project.succeed(&["tasks", "restore", &task, &number(&last), "--what", "files", "--yes"]);
+        assert_eq!(found(), *expected);
+    }
 }
 
 #[test]
@@ -245,10 +282,13 @@ turns:
 fn a_write_that_a_kill_interrupted_has_its_checkpoint() {
     let mut kills = 0;
     for steps in 1.. {
-        let files = [("kept.txt", "one\ntwo\nthree\nfour\n"), ("gone.txt", "gone\n")];
-        let project = Project::outside_temp(&files);
+        let project = Project::outside_temp(&[("kept.txt", "one\ntwo\nthree\nfour\n")]);
+        // Not UTF-8, which only the log still knows when it is gone.
+        fs::write(project.folder().join("gone.txt"), b"Stra\xdfe und B\xfccher\n").unwrap();
         project.script(PATCH);
-        let before = texts(&project.folder());
+        let found =
+            || ["kept.txt", "gone.txt", "new.txt"].map(|name| fs::read(project.folder().join(name)).ok());
+        let before = found();
         let mut command = project.program();
         command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
         let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
@@ -270,7 +310,7 @@ fn a_write_that_a_kill_interrupted_has_its_checkpoint() {
         assert_eq!(known.len(), 1, "killed after step {steps}: {known:?}");
         let restored = project.succeed(&["tasks", "restore", task, &number(&known[0]), "--yes"]);
         assert!(restored.starts_with("3 files restored.\n"), "killed after step {steps}: {restored}");
-        assert_eq!(texts(&project.folder()), before, "killed after step {steps}");
+        assert_eq!(found(), before, "killed after step {steps}");
     }
     assert!(kills > 5, "a patch takes only {kills} steps");
 }

@@ -633,3 +633,37 @@ async fn changes_that_cancel_each_other_out_are_undone_together() {
     assert_eq!(fixture.project.read("a.txt"), "first\n");
     fixture.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_deleted_file_that_was_not_utf_8_is_taken_back_with_every_byte() {
+    let patch = "*** Begin Patch\n*** Delete File: latin.txt\n*** Delete File: wide.txt\n*** End Patch\n";
+    let files = json!([{ "path": "latin.txt" }, { "path": "wide.txt" }]);
+    let turns = json!({ "turns": [
+        { "calls": [{ "tool": "read_file", "params": { "files": files } }] },
+        { "calls": [{ "tool": "apply_patch", "params": { "patch": patch } }] },
+        { "calls": [{ "tool": "attempt_completion", "params": { "result": "Done." } }] },
+    ] });
+    let settings = json!({ "autoApprove": { "write": true, "read": true } });
+    let fixture = Fixture::scripted(&[], &turns.to_string(), settings);
+    let wide = "\u{feff}Straße\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let all: [(&str, Vec<u8>); 2] =
+        [("latin.txt", b"Stra\xdfe und B\xfccher\n".to_vec()), ("wide.txt", wide)];
+    let path = |name: &str| fixture.project.folder().join(name);
+    for (name, bytes) in &all {
+        fs::write(path(name), bytes).unwrap();
+    }
+    let mut watched = fixture.start("Go.").await;
+    assert_eq!(watched.end().await.0, TaskState::Completed);
+    for (name, bytes) in &all {
+        assert!(!path(name).exists());
+        let params = ChangesUndoParams {
+            task_id: watched.task.clone(),
+            change_ids: vec![],
+            path: Some((*name).to_owned()),
+        };
+        let undone = fixture.engine.undo_changes(params, "test").await.unwrap();
+        assert_eq!((undone.undone.len(), undone.conflicts.len()), (1, 0), "{undone:?}");
+        assert_eq!(fs::read(path(name)).unwrap(), *bytes, "{name}");
+    }
+    fixture.engine.shutdown().await;
+}

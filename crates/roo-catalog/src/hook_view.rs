@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A JSON object.
 pub type Object = Map<String, Value>;
@@ -54,6 +54,11 @@ pub(crate) fn object(value: Value) -> Object {
         Value::Object(object) => object,
         _ => Object::new(),
     }
+}
+
+/// The input of a call that looks at a file in the parameter `path`: as one that reads it.
+pub(crate) fn file_hook_inputs(view: &HookView<'_>, path: &str) -> Vec<HookInput> {
+    vec![object(json!({ "file_path": view.path(path) })).into()]
 }
 
 /// A path made absolute, without asking the disk.
@@ -123,4 +128,14 @@ impl Rewrite<'_> {
         let below = below.and_then(Path::to_str).filter(|below| !below.is_empty());
         Ok(below.map(str::to_owned).unwrap_or(path))
     }
+}
+
+/// Brings a rewrite of [`file_hook_inputs`] back to the parameters.
+pub(crate) fn take_back_file(
+    change: &Rewrite<'_>,
+    path: &str,
+    params: &mut Object,
+) -> Result<(), RewriteError> {
+    params.insert("path".to_owned(), change.path("file_path", path)?.into());
+    change.refuse(&["offset", "limit"])
 }

@@ -12,6 +12,9 @@ use crate::text::BoundedText;
 /// The most of one part of a document, in bytes once it is unpacked.
 const PART: u64 = 512 << 20;
 
+/// The part that names the slides of a presentation.
+const PRESENTATION: &str = "ppt/presentation.xml";
+
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
 pub(crate) fn read_word(bytes: &[u8], text: &mut BoundedText) -> Result<(), String> {
@@ -32,26 +35,91 @@ pub(crate) fn read_open_document(bytes: &[u8], text: &mut BoundedText) -> Result
 
 pub(crate) fn read_presentation(bytes: &[u8], text: &mut BoundedText) -> Result<(), String> {
     let mut archive = open(bytes)?;
-    let mut number = 1;
-    loop {
-        let slide = format!("ppt/slides/slide{number}.xml");
-        if archive.index_for_name(&slide).is_none() || text.is_full() {
+    let ids = slide_ids(&mut archive)?;
+    let parts = relationships(&mut archive, PRESENTATION)?;
+    if ids.is_empty() {
+        return Err("it has no slides".to_owned());
+    }
+    for (number, id) in (1..).zip(ids) {
+        if text.is_full() {
             break;
         }
+        let slide = parts.iter().find(|part| part.id == id);
+        let slide = slide.ok_or_else(|| format!("slide {number} has no part"))?.target.clone();
         text.begin_part(&format!("Slide {number}"));
         read_part(&mut archive, &slide, text)?;
-        let notes = format!("ppt/notesSlides/notesSlide{number}.xml");
-        if archive.index_for_name(&notes).is_some() {
+        let notes = relationships(&mut archive, &slide)?.into_iter().find(|part| part.kind == "notesSlide");
+        if let Some(notes) = notes {
             text.end_line();
             text.push("Notes:\n");
-            read_part(&mut archive, &notes, text)?;
+            read_part(&mut archive, &notes.target, text)?;
         }
-        number += 1;
     }
-    match number {
-        1 => Err("it has no slides".to_owned()),
-        _ => Ok(()),
+    Ok(())
+}
+
+/// The ids of a presentation's slides, in the order in which they are shown.
+fn slide_ids(archive: &mut Archive<'_>) -> Result<Vec<String>, String> {
+    let mut ids = vec![];
+    walk_part(archive, PRESENTATION, |event| {
+        if let Event::Start(tag) | Event::Empty(tag) = event
+            && tag.local_name().as_ref() == "sldId"
+        {
+            // The one of the relationship has a prefix, unlike the slide's own.
+            let mut attributes = tag.attributes().flatten();
+            let id = attributes.find(|attribute| {
+                attribute.key.local_name().as_ref() == "id" && attribute.key.prefix().is_some()
+            });
+            ids.extend(id.map(|id| id.value.into_owned()));
+        }
+        true
+    })?;
+    Ok(ids)
+}
+
+/// What one part of a document says of another.
+struct Relationship {
+    id: String,
+    /// The last word of its type, such as `notesSlide`.
+    kind: String,
+    /// The other part.
+    target: String,
+}
+
+/// The other parts that a part names: section 6.5 of the Open Packaging Conventions (ECMA-376, part 2).
+fn relationships(archive: &mut Archive<'_>, part: &str) -> Result<Vec<Relationship>, String> {
+    let (directory, name) = part.rsplit_once('/').unwrap_or(("", part));
+    let list = format!("{directory}/_rels/{name}.rels");
+    let mut found = vec![];
+    if archive.index_for_name(&list).is_none() {
+        return Ok(found);
     }
+    walk_part(archive, &list, |event| {
+        if let Event::Start(tag) | Event::Empty(tag) = event
+            && tag.local_name().as_ref() == "Relationship"
+            && attribute(tag, "TargetMode").as_deref() != Some("External")
+            && let (Some(id), Some(kind), Some(target)) =
+                (attribute(tag, "Id"), attribute(tag, "Type"), attribute(tag, "Target"))
+        {
+            let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
+            found.push(Relationship { id, kind, target: part_at(directory, &target) });
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// The name of a part to which a path leads from a directory of the archive.
+fn part_at(directory: &str, path: &str) -> String {
+    let mut names: Vec<&str> = if path.starts_with('/') { vec![] } else { directory.split('/').collect() };
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    names.join("/")
 }
 
 fn open(bytes: &[u8]) -> Result<Archive<'_>, String> {
@@ -59,20 +127,33 @@ fn open(bytes: &[u8]) -> Result<Archive<'_>, String> {
 }
 
 fn read_part(archive: &mut Archive<'_>, name: &str, text: &mut BoundedText) -> Result<(), String> {
+    let mut walk = Walk { text, cells: 0, is_run: false, paragraphs: 0, left_out: 0 };
+    walk_part(archive, name, |event| {
+        walk.take(event);
+        !walk.text.is_full()
+    })?;
+    walk.text.end_line();
+    Ok(())
+}
+
+/// Hands over what is in a part, until `take` returns false.
+fn walk_part(
+    archive: &mut Archive<'_>,
+    name: &str,
+    mut take: impl FnMut(&Event<'_>) -> bool,
+) -> Result<(), String> {
     let part = archive.by_name(name).map_err(|error| format!("its part {name} can't be read: {error}"))?;
     let mut reader = Reader::from_reader(BufReader::new(part.take(PART)));
-    let mut walk = Walk { text, cells: 0, is_run: false, paragraphs: 0 };
     let mut buffer = vec![];
-    while !walk.text.is_full() {
+    loop {
         buffer.clear();
         match reader.read_event_into(&mut buffer) {
-            Ok(Event::Eof) => break,
-            Ok(event) => walk.take(&event),
+            Ok(Event::Eof) => return Ok(()),
+            Ok(event) if take(&event) => {}
+            Ok(_) => return Ok(()),
             Err(error) => return Err(format!("its part {name} is damaged: {error}")),
         }
     }
-    walk.text.end_line();
-    Ok(())
 }
 
 /// A walk through the XML of one part. Elements are known by their local names, which mean the same in all of the formats.
@@ -84,11 +165,18 @@ struct Walk<'a> {
     is_run: bool,
     /// Number of paragraphs around, in formats whose text is directly in one.
     paragraphs: usize,
+    /// Number of elements around, from one that is left out with all that is in it.
+    left_out: usize,
 }
 
 impl Walk<'_> {
     fn take(&mut self, event: &Event<'_>) {
         match event {
+            Event::Start(tag) if self.left_out > 0 || is_left_out(tag.local_name().as_ref()) => {
+                self.left_out += 1;
+            }
+            Event::End(_) if self.left_out > 0 => self.left_out -= 1,
+            _ if self.left_out > 0 => {}
             Event::Start(tag) => self.begin(tag),
             Event::Empty(tag) => {
                 self.begin(tag);
@@ -177,6 +265,12 @@ impl Walk<'_> {
     }
 }
 
+/// Returns whether an element holds what readers don't see: text that tracked changes delete or move away (in OpenDocument kept in
+/// one place), and what stands in for an element before it in programs that don't know that.
+fn is_left_out(name: &str) -> bool {
+    matches!(name, "del" | "moveFrom" | "tracked-changes" | "Fallback")
+}
+
 fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
     let attributes = tag.attributes().flatten();
     let mut named = attributes.filter(|attribute| attribute.key.local_name().as_ref() == name);
@@ -222,19 +316,55 @@ mod tests {
     #[test]
     fn slides_and_open_documents_are_read_too() {
         let slide = |text: &str| format!("<p:sld><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sld>");
+        let related = |relationships: &[(&str, &str, &str)]| {
+            let all = relationships.iter().map(|(id, kind, target)| {
+                format!("<Relationship Id=\"{id}\" Type=\"http://example.org/{kind}\" Target=\"{target}\"/>")
+            });
+            format!("<Relationships>{}</Relationships>", all.collect::<String>())
+        };
+        let order = "<p:presentation><p:sldIdLst><p:sldId id=\"256\" r:id=\"r7\"/><p:sldId id=\"257\" r:id=\"r2\"/></p:sldIdLst>\
+                     </p:presentation>";
+        let parts = related(&[
+            ("r1", "slideMaster", "slideMasters/slideMaster1.xml"),
+            ("r2", "slide", "slides/slide1.xml"),
+            ("r7", "slide", "/ppt/slides/slide12.xml"),
+        ]);
+        let notes = related(&[
+            ("r1", "slideLayout", "../slideLayouts/slideLayout1.xml"),
+            ("r2", "notesSlide", "../notesSlides/notesSlide1.xml"),
+        ]);
         let slides = archive(&[
-            ("ppt/slides/slide1.xml", &slide("First")),
-            ("ppt/slides/slide2.xml", &slide("Second")),
-            ("ppt/notesSlides/notesSlide2.xml", &slide("Say this")),
+            ("ppt/presentation.xml", order),
+            ("ppt/_rels/presentation.xml.rels", &parts),
+            ("ppt/slides/slide1.xml", &slide("Second")),
+            ("ppt/slides/slide12.xml", &slide("First")),
+            ("ppt/slides/_rels/slide12.xml.rels", &notes),
+            ("ppt/notesSlides/notesSlide1.xml", &slide("Say this")),
         ]);
         assert_eq!(
             extract(DocumentKind::Presentation, &slides).unwrap(),
-            "--- Slide 1 ---\nFirst\n\n--- Slide 2 ---\nSecond\nNotes:\nSay this\n"
+            "--- Slide 1 ---\nFirst\nNotes:\nSay this\n\n--- Slide 2 ---\nSecond\n"
         );
         let content = "<office:document-content><text:h text:outline-level=\"2\">Title</text:h>\
                        <text:p>a<text:s/>b<text:line-break/>c &lt;</text:p></office:document-content>";
         let document = archive(&[("content.xml", content)]);
         assert_eq!(extract(DocumentKind::OpenDocument, &document).unwrap(), "## Title\na b\nc <\n");
+    }
+
+    #[test]
+    fn deleted_text_and_fallbacks_are_left_out() {
+        let body = "<w:p><w:r><w:t>kept </w:t></w:r><w:moveFrom><w:r><w:t>moved</w:t><w:tab/></w:r></w:moveFrom>\
+                    <w:del><w:r><w:tab/><w:delText>gone</w:delText><w:br/></w:r></w:del>\
+                    <w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>\
+                    <w:p><w:pPr><w:rPr><w:del w:id=\"1\"/></w:rPr></w:pPr><mc:AlternateContent>\
+                    <mc:Choice><w:r><w:t>once</w:t></w:r></mc:Choice><mc:Fallback><w:r><w:t>once</w:t></w:r></mc:Fallback>\
+                    </mc:AlternateContent></w:p>";
+        assert_eq!(extract(DocumentKind::Word, &word(body)).unwrap(), "kept new\nonce\n");
+        let content = "<office:document-content><office:text><text:tracked-changes><text:changed-region><text:deletion>\
+                       <text:p>gone</text:p></text:deletion></text:changed-region></text:tracked-changes>\
+                       <text:p>a<text:change text:change-id=\"1\"/>b</text:p></office:text></office:document-content>";
+        let document = archive(&[("content.xml", content)]);
+        assert_eq!(extract(DocumentKind::OpenDocument, &document).unwrap(), "ab\n");
     }
 
     #[test]

@@ -42,7 +42,8 @@ fn document<'a>(place: &Resolved, contents: &'a Contents) -> Option<(DocumentKin
     let extension = place.absolute().extension()?.to_str()?;
     match (contents, DocumentKind::of_extension(extension)?) {
         (Contents::Binary { bytes, .. }, kind) => Some((kind, bytes.as_slice())),
-        // Some documents are text that nobody wants to read. Other text has the name of a document and is none.
+        // A notebook is JSON and a PDF may be all ASCII: such documents are text too. Any other text with the extension of a
+        // document is shown as it is.
         (Contents::Text(text), DocumentKind::Notebook) => {
             Some((DocumentKind::Notebook, text.text.as_bytes()))
         }

@@ -13,5 +13,6 @@ pub mod policy;
 pub mod project_info;
 pub mod server_prompts;
 pub mod server_tools;
+mod tagged_text;
 pub mod tool_run;
 pub mod tools;

@@ -45,6 +45,16 @@ pub(crate) fn offered(answer: &Value) -> Vec<OfferedAction> {
     answer.as_array().into_iter().flatten().filter_map(action).take(ACTIONS).collect()
 }
 
+/// Adds what a server offers for another problem of the same line. An action is chosen by its title, so one of a title that is there
+/// already is left out.
+pub(crate) fn merge(offered: &mut Vec<OfferedAction>, more: Vec<OfferedAction>) {
+    for one in more {
+        if offered.len() < ACTIONS && offered.iter().all(|other| other.action.title != one.action.title) {
+            offered.push(one);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -1,11 +1,13 @@
 //! Problems that a server reports in a document, and reports that it sends unasked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use roo_protocol::editor::Severity;
 use roo_text::position::{Encoding, Position, Positions};
 use roo_text::render::one_line;
+use roo_workspace::path_of;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,9 +19,6 @@ const PROBLEMS: usize = 200;
 
 /// The longest message, in characters.
 const MESSAGE: usize = 500;
-
-/// The most documents whose newest report is kept. What is above is forgotten.
-const DOCUMENTS: usize = 500;
 
 /// A problem in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +58,12 @@ pub(crate) fn problems(reported: &[Value], text: &str, encoding: Encoding) -> Ve
     found
 }
 
-/// Newest reports that a server has sent unasked, by document.
+/// Newest reports that a server has sent unasked of the open documents. They are known by their paths, as servers write URIs in
+/// their own ways.
 pub(crate) struct Reports {
-    newest: Mutex<HashMap<String, Report>>,
-    /// Number of reports so far.
+    /// None for a document of which nothing has come yet.
+    newest: Mutex<HashMap<PathBuf, Option<Report>>>,
+    /// Number of reports of open documents so far.
     count: watch::Sender<u64>,
 }
 
@@ -88,7 +89,7 @@ impl Default for Reports {
 impl Reports {
     /// Takes the parameters of `textDocument/publishDiagnostics`.
     pub(crate) fn take(&self, mut params: Value) {
-        let Some(uri) = params["uri"].as_str().map(str::to_owned) else { return };
+        let Some(path) = params["uri"].as_str().and_then(path_of) else { return };
         let problems = match params["diagnostics"].take() {
             Value::Array(problems) => problems.into_iter().take(PROBLEMS).collect(),
             _ => vec![],
@@ -97,12 +98,19 @@ impl Reports {
         let report = Report { number, version: params["version"].as_i64(), problems, time: Instant::now() };
         {
             let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-            if newest.len() >= DOCUMENTS && !newest.contains_key(&uri) {
-                newest.clear();
-            }
-            newest.insert(uri, report);
+            let Some(kept) = newest.get_mut(&path) else { return };
+            *kept = Some(report);
         }
         self.count.send_replace(number);
+    }
+
+    /// Keeps the reports of these documents from now on, and of no others.
+    pub(crate) fn keep(&self, open: HashSet<PathBuf>) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.retain(|path, _| open.contains(path));
+        for path in open {
+            newest.entry(path).or_default();
+        }
     }
 
     /// Returns the number of reports so far.
@@ -115,8 +123,8 @@ impl Reports {
         self.count.subscribe()
     }
 
-    pub(crate) fn of(&self, uri: &str) -> Option<Report> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).get(uri).cloned()
+    pub(crate) fn of(&self, path: &Path) -> Option<Report> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned().flatten()
     }
 }
 
@@ -142,5 +150,30 @@ mod tests {
             .map(|it| format!("{}:{} {:?} {}", it.line, it.column, it.severity, it.message))
             .collect();
         assert_eq!(shown, ["1:1 Error wrong (7)", "2:3 Warning unused ⏎ name (W1)", "10:1 Error beyond"]);
+    }
+
+    #[test]
+    fn reports_of_open_documents_are_kept_however_their_uris_are_written() {
+        let reports = Reports::default();
+        let open = |paths: &[&str]| reports.keep(paths.iter().map(PathBuf::from).collect());
+        let report = |uri: &str, message: &str| {
+            reports.take(json!({ "uri": uri, "diagnostics": [{ "message": message }] }));
+        };
+        let message = |path: &str| Some(reports.of(Path::new(path))?.problems[0]["message"].clone());
+        open(&["/w/b c.rs", "/w/d.rs"]);
+        assert_eq!(message("/w/b c.rs"), None);
+        report("file:///w/b%20c.rs", "one");
+        report("file:///w/other.rs", "of a closed document");
+        report("untitled:x", "of no file");
+        assert_eq!(
+            (message("/w/b c.rs"), message("/w/other.rs"), reports.count()),
+            (Some(json!("one")), None, 1)
+        );
+        report("file://localhost/w/b c.rs", "two");
+        open(&["/w/b c.rs"]);
+        assert_eq!((message("/w/b c.rs"), reports.count()), (Some(json!("two")), 2));
+        open(&[]);
+        open(&["/w/b c.rs"]);
+        assert_eq!(message("/w/b c.rs"), None, "it was closed in between");
     }
 }

@@ -36,6 +36,8 @@ struct Fake {
     fault: SyncMutex<Fault>,
     encoding: &'static str,
     answer: Value,
+    /// Problems that it is asked for, with one action for each range and one for all; none where it has neither.
+    problems: Option<Value>,
     launches: AtomicUsize,
     alive: Arc<AtomicUsize>,
     received: SyncMutex<Vec<Value>>,
@@ -47,14 +49,23 @@ impl Fake {
     }
 
     fn with(fault: Fault, encoding: &'static str, answer: Value) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::unshared(fault, encoding, answer))
+    }
+
+    fn with_problems(problems: Value) -> Arc<Self> {
+        Arc::new(Self { problems: Some(problems), ..Self::unshared(Fault::None, "utf-16", Value::Null) })
+    }
+
+    fn unshared(fault: Fault, encoding: &'static str, answer: Value) -> Self {
+        Self {
             fault: SyncMutex::new(fault),
             encoding,
             answer,
+            problems: None,
             launches: AtomicUsize::new(0),
             alive: Arc::default(),
             received: SyncMutex::default(),
-        })
+        }
     }
 
     fn servers(self: &Arc<Self>) -> LanguageServers {
@@ -92,7 +103,20 @@ impl Fake {
                 message["method"].as_str().is_some_and(|method| method.starts_with("textDocument/"));
             let mut result = json!({ "result": self.answer });
             if message["method"] == "initialize" {
-                result = json!({ "result": { "capabilities": { "positionEncoding": self.encoding } } });
+                let provider = self.problems.as_ref().map(|_| json!({}));
+                let capabilities =
+                    json!({ "positionEncoding": self.encoding, "diagnosticProvider": provider });
+                result = json!({ "result": { "capabilities": capabilities } });
+            }
+            match (message["method"].as_str(), &self.problems) {
+                (Some("textDocument/diagnostic"), Some(problems)) => {
+                    result = json!({ "result": { "items": problems } });
+                }
+                (Some("textDocument/codeAction"), Some(_)) => {
+                    let title = format!("Fix {}", message["params"]["range"]["start"]["character"]);
+                    result = json!({ "result": [{ "title": title, "edit": {} }, { "title": "Fix all", "edit": {} }] });
+                }
+                _ => {}
             }
             match fault {
                 _ if !is_question => {}
@@ -320,4 +344,25 @@ async fn a_server_sees_the_text_as_it_is_and_no_document_that_is_not_asked_about
     let python = Place { document: Document { path: "/w/c.py".into(), text: "c".into() }, offset: 0 };
     let asked = servers.ask(Question::Hover, &python, &[], &cancel).await;
     assert_eq!(asked, Err(LanguageServerError::NoServer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn actions_are_asked_for_at_each_range_of_a_line_that_has_problems() {
+    let at = |line: u64, start: u64, message: &str| {
+        let range = json!({
+            "start": { "line": line, "character": start }, "end": { "line": line, "character": start + 2 },
+        });
+        json!({ "range": range, "message": message })
+    };
+    let problems = [at(0, 0, "one"), at(0, 3, "two"), at(0, 3, "three"), at(1, 5, "elsewhere")];
+    let fake = Fake::with_problems(problems.into());
+    let servers = fake.servers();
+    let cancel = CancellationToken::new();
+    let answer = servers.ask(Question::Actions, &place("fn a() {}\n", 3), &[], &cancel).await;
+    let Ok(Answer::Actions(actions)) = answer else { panic!("{answer:?}") };
+    let titles: Vec<&str> = actions.iter().map(|action| action.title.as_str()).collect();
+    assert_eq!(titles, ["Fix 0", "Fix all", "Fix 3"]);
+    let contexts = fake.received("textDocument/codeAction");
+    let counts = contexts.iter().map(|params| params["context"]["diagnostics"].as_array().unwrap().len());
+    assert_eq!(counts.collect::<Vec<_>>(), [1, 2]);
 }

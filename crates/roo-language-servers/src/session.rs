@@ -11,7 +11,7 @@ use roo_workspace::file_uri;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::code_action::{CodeAction, OfferedAction, offered};
+use crate::code_action::{CodeAction, OfferedAction, merge, offered};
 use crate::connection::{Connection, RequestError};
 use crate::launcher::{LaunchedServer, ServerProcess};
 use crate::location::{Location, locations};
@@ -31,6 +31,9 @@ const REPORT: Duration = Duration::from_secs(10);
 
 /// Time that a server may take between the parts of one report: some check the syntax first.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// The most ranges of problems in one line that a server is asked for actions about.
+const RANGES: usize = 8;
 
 /// The most bytes that are kept of a text.
 const TEXT: usize = 16 << 10;
@@ -106,8 +109,8 @@ pub(crate) struct Session {
     encoding: Encoding,
     /// True if the server is asked for problems, and doesn't report them unasked.
     pulls: bool,
-    /// The open documents, by URI.
-    open: HashMap<String, ShownDocument>,
+    /// The open documents, by path.
+    open: HashMap<PathBuf, ShownDocument>,
 }
 
 impl Session {
@@ -140,9 +143,9 @@ impl Session {
         // A server that works for longer is asked all the same: it may have the answer.
         let _ = timeout(WORK, self.connection.idle()).await;
         let text = &place.document.text;
-        let uri = file_uri(&place.document.path);
+        let path = &place.document.path;
         let Position { line, character } = Positions::new(text, self.encoding).position(place.offset);
-        let document = json!({ "uri": uri });
+        let document = json!({ "uri": file_uri(path) });
         let at_place =
             json!({ "textDocument": document, "position": { "line": line, "character": character } });
         let with = |mut params: Value, key: &str, value: Value| {
@@ -167,7 +170,7 @@ impl Session {
                 Answer::Text(hover_text(&answer))
             }
             Question::Rename(name) => {
-                let uses = self.uses(&uri, &at_place).await?;
+                let uses = self.uses(path, &at_place).await?;
                 let params = with(at_place, "newName", name.into());
                 let answer = self.connection.request("textDocument/rename", params).await?;
                 let edit = WorkspaceEdit::read(&answer, self.encoding).map_err(unusable)?;
@@ -182,11 +185,11 @@ impl Session {
                 Answer::Edit(edit)
             }
             Question::Actions => {
-                let offered = self.actions(&uri, line).await?;
+                let offered = self.actions(path, line).await?;
                 Answer::Actions(offered.into_iter().map(|offered| offered.action).collect())
             }
             Question::Action(title) => {
-                let offered = self.actions(&uri, line).await?;
+                let offered = self.actions(path, line).await?;
                 let titles: Vec<String> =
                     offered.iter().map(|offered| format!("`{}`", offered.action.title)).collect();
                 let Some(chosen) = offered.into_iter().find(|offered| offered.action.title == title) else {
@@ -208,7 +211,7 @@ impl Session {
                 }
             }
             Question::Problems => {
-                let reported = self.reported(&uri).await?;
+                let reported = self.reported(path).await?;
                 Answer::Problems(problems(&reported, text, self.encoding))
             }
             Question::Symbols(query) => {
@@ -220,58 +223,72 @@ impl Session {
 
     /// Returns where what is at a place is used, once the server has read the project: before, some answer with what they know
     /// so far.
-    async fn uses(&self, uri: &str, at_place: &Value) -> Result<Vec<Location>, RequestError> {
+    async fn uses(&self, path: &Path, at_place: &Value) -> Result<Vec<Location>, RequestError> {
         // Problems of a document are reported when what it belongs to has been read.
-        let _ = self.reported(uri).await;
+        let _ = self.reported(path).await;
         let mut params = at_place.clone();
         params["context"] = json!({ "includeDeclaration": true });
         Ok(locations(&self.connection.request("textDocument/references", params).await?))
     }
 
     /// Returns what the server offers to do about a line of an open document.
-    async fn actions(&self, uri: &str, line: u32) -> Result<Vec<OfferedAction>, RequestError> {
+    async fn actions(&self, path: &Path, line: u32) -> Result<Vec<OfferedAction>, RequestError> {
         // Fixes are found by the problems that they are for.
-        let mut reported = self.reported(uri).await.unwrap_or_default();
+        let mut reported = self.reported(path).await.unwrap_or_default();
         let is_of_line = |problem: &Value| {
             let at = |end: &str| problem["range"][end]["line"].as_u64();
             at("start") <= Some(line.into()) && at("end") >= Some(line.into())
         };
         reported.retain(is_of_line);
-        let range = match reported.first() {
-            Some(problem) => problem["range"].clone(),
-            None => {
-                let text = self.open.get(uri).map(|document| Arc::clone(&document.text)).unwrap_or_default();
-                let positions = Positions::new(&text, self.encoding);
-                let end = positions.position(positions.offset(Position { line, character: u32::MAX }));
-                let at = |character: u32| json!({ "line": line, "character": character });
-                json!({ "start": at(0), "end": at(end.character) })
+        // Servers offer the fixes of the problems within the range that they are asked about.
+        let mut by_range: Vec<(Value, Vec<Value>)> = vec![];
+        for problem in reported {
+            match by_range.iter_mut().find(|(range, _)| *range == problem["range"]) {
+                Some((_, problems)) => problems.push(problem),
+                None => by_range.push((problem["range"].clone(), vec![problem])),
             }
-        };
-        let params = json!({
-            "textDocument": { "uri": uri },
-            "range": range,
-            "context": { "diagnostics": reported, "triggerKind": 1 },
-        });
-        Ok(offered(&self.connection.request("textDocument/codeAction", params).await?))
+        }
+        if by_range.is_empty() {
+            by_range.push((self.range_of_line(path, line), vec![]));
+        }
+        let mut all = vec![];
+        for (range, problems) in by_range.into_iter().take(RANGES) {
+            let params = json!({
+                "textDocument": { "uri": file_uri(path) },
+                "range": range,
+                "context": { "diagnostics": problems, "triggerKind": 1 },
+            });
+            merge(&mut all, offered(&self.connection.request("textDocument/codeAction", params).await?));
+        }
+        Ok(all)
+    }
+
+    /// Returns the whole range of a line of an open document.
+    fn range_of_line(&self, path: &Path, line: u32) -> Value {
+        let text = self.open.get(path).map(|document| Arc::clone(&document.text)).unwrap_or_default();
+        let positions = Positions::new(&text, self.encoding);
+        let end = positions.position(positions.offset(Position { line, character: u32::MAX }));
+        let at = |character: u32| json!({ "line": line, "character": character });
+        json!({ "start": at(0), "end": at(end.character) })
     }
 
     /// Returns the problems of an open document as the server sends them: asked for, or reported unasked about the text that
     /// it was shown last.
-    async fn reported(&self, uri: &str) -> Result<Vec<Value>, RequestError> {
+    async fn reported(&self, path: &Path) -> Result<Vec<Value>, RequestError> {
         if self.pulls {
-            let params = json!({ "textDocument": { "uri": uri } });
+            let params = json!({ "textDocument": { "uri": file_uri(path) } });
             let mut answer = self.connection.request("textDocument/diagnostic", params).await?;
             return Ok(match answer["items"].take() {
                 Value::Array(items) => items,
                 _ => vec![],
             });
         }
-        let Some(document) = self.open.get(uri) else { return Ok(vec![]) };
+        let Some(document) = self.open.get(path) else { return Ok(vec![]) };
         let reports = self.connection.reports();
         let mut news = reports.subscribe();
         let deadline = Instant::now() + REPORT;
         loop {
-            let of_text = reports.of(uri).filter(|report| {
+            let of_text = reports.of(path).filter(|report| {
                 report.number > document.reports
                     && report.version.is_none_or(|version| version == i64::from(document.version))
             });
@@ -300,28 +317,32 @@ impl Session {
         document: &Document,
         others: &[Document],
     ) -> Result<(), RequestError> {
-        let mut wanted: HashMap<String, (&'static str, &Arc<str>)> = HashMap::new();
+        let mut wanted: HashMap<PathBuf, (&'static str, &Arc<str>)> = HashMap::new();
         for Document { path, text } in others.iter().chain([document]) {
             if let Some(language) = server.language_of(path) {
-                wanted.insert(file_uri(path), (language, text));
+                wanted.insert(path.clone(), (language, text));
             }
         }
-        let closed: Vec<String> =
-            self.open.keys().filter(|uri| !wanted.contains_key(*uri)).cloned().collect();
-        for uri in closed {
+        // Before a server gets to see them, as it may report at once.
+        self.connection.reports().keep(wanted.keys().cloned().collect());
+        let closed: Vec<PathBuf> =
+            self.open.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect();
+        for path in closed {
+            let uri = file_uri(&path);
             let params = json!({ "textDocument": { "uri": uri } });
             self.connection.notify("textDocument/didClose", params).await?;
             // From now on it counts what is on disk, which may have changed since the server last looked.
             let changed = json!({ "changes": [{ "uri": uri, "type": 2 }] });
             self.connection.notify("workspace/didChangeWatchedFiles", changed).await?;
-            self.open.remove(&uri);
+            self.open.remove(&path);
         }
-        for (uri, (language, text)) in wanted {
-            let (method, version, params) = match self.open.get(&uri) {
+        for (path, (language, text)) in wanted {
+            let uri = file_uri(&path);
+            let (method, version, params) = match self.open.get(&path) {
                 Some(open) if open.text == *text => continue,
                 Some(open) if server.reports_on_open_only => {
                     let version = open.version + 1;
-                    self.open.remove(&uri);
+                    self.open.remove(&path);
                     self.close(&uri).await?;
                     let document =
                         json!({ "uri": uri, "languageId": language, "version": version, "text": &**text });
@@ -341,7 +362,7 @@ impl Session {
             };
             let reports = self.connection.reports().count();
             self.connection.notify(method, params).await?;
-            self.open.insert(uri, ShownDocument { version, text: Arc::clone(text), reports });
+            self.open.insert(path, ShownDocument { version, text: Arc::clone(text), reports });
         }
         Ok(())
     }

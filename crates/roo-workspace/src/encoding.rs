@@ -6,6 +6,7 @@
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use serde::{Deserialize, Serialize};
 
 /// Number of bytes of a file that are looked at to tell text from other content.
 const PROBE: usize = 8 << 10;
@@ -18,11 +19,46 @@ const GUESSED_BY: usize = 1 << 20;
 const ASCII_OF_100: usize = 75;
 
 /// Encoding of a file's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "EncodingRecord", try_from = "EncodingRecord")]
 pub struct TextEncoding {
     charset: &'static Encoding,
     byte_order_mark: bool,
 }
+
+/// An encoding as logs name it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EncodingRecord {
+    /// Its name in the Encoding Standard.
+    charset: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    byte_order_mark: bool,
+}
+
+impl From<TextEncoding> for EncodingRecord {
+    fn from(encoding: TextEncoding) -> Self {
+        let TextEncoding { charset, byte_order_mark } = encoding;
+        Self { charset: charset.name().to_owned(), byte_order_mark }
+    }
+}
+
+impl TryFrom<EncodingRecord> for TextEncoding {
+    type Error = UnknownEncoding;
+
+    fn try_from(record: EncodingRecord) -> Result<Self, UnknownEncoding> {
+        let EncodingRecord { charset, byte_order_mark } = record;
+        match Encoding::for_label_no_replacement(charset.as_bytes()) {
+            Some(charset) => Ok(Self { charset, byte_order_mark }),
+            None => Err(UnknownEncoding(charset)),
+        }
+    }
+}
+
+/// A name that the Encoding Standard doesn't have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no encoding of the Encoding Standard")]
+pub struct UnknownEncoding(String);
 
 /// A character that an encoding doesn't have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +284,24 @@ mod tests {
             japanese.encode("100\u{a5}"),
             Err(UnencodableCharacter('\u{a5}')),
             "it would become a backslash"
+        );
+    }
+
+    #[test]
+    fn an_encoding_is_recorded_by_its_name() {
+        for (bytes, record) in [
+            (b"Stra\xdfe und B\xfccher\n".to_vec(), r#"{"charset":"windows-1252"}"#),
+            (utf16("\u{feff}a\n", u16::to_le_bytes), r#"{"charset":"UTF-16LE","byteOrderMark":true}"#),
+            (b"a\n".to_vec(), r#"{"charset":"UTF-8"}"#),
+        ] {
+            let encoding = decoded(&bytes).encoding;
+            assert_eq!(serde_json::to_string(&encoding).unwrap(), record);
+            assert_eq!(serde_json::from_str::<TextEncoding>(record).unwrap(), encoding);
+        }
+        let error = serde_json::from_str::<TextEncoding>(r#"{"charset":"utf-7"}"#).unwrap_err();
+        assert!(
+            error.to_string().starts_with("\"utf-7\" is no encoding of the Encoding Standard"),
+            "{error}"
         );
     }
 

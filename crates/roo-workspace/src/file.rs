@@ -99,7 +99,7 @@ pub struct FileText {
 
 impl Contents {
     /// Classifies the bytes of a file.
-    pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
         let digest = Digest::of(&bytes);
         match encoding::decode(bytes) {
             Ok(Decoded { text, encoding, lossy }) => Self::Text(FileText { text, digest, encoding, lossy }),

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::commit::{WriteError, encode, is_expected};
 use super::editor::{DocumentChange, EditRefused, Editor, FilePurpose};
+use super::encoding::TextEncoding;
 use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, digest_of_text, read_disk};
 use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
@@ -28,6 +29,8 @@ pub enum FileEdit {
         file: Resolved,
         /// Its text.
         text: String,
+        /// The encoding that it gets on disk.
+        encoding: TextEncoding,
     },
     /// Changes a file's text.
     Update {
@@ -59,11 +62,16 @@ pub enum FileEdit {
 }
 
 impl FileEdit {
+    /// Creates a file in UTF-8.
+    pub fn create(file: Resolved, text: String) -> Self {
+        Self::Create { file, text, encoding: TextEncoding::UTF_8 }
+    }
+
     /// The whole texts that it replaces and writes, each with its file's path.
     pub fn texts(&self) -> Vec<(String, String)> {
         let of = |file: &Resolved, text: &String| (file.display(), text.clone());
         match self {
-            Self::Create { file, text } | Self::Delete { file, before: text } => vec![of(file, text)],
+            Self::Create { file, text, .. } | Self::Delete { file, before: text } => vec![of(file, text)],
             Self::Update { file, before, after } => vec![of(file, before), of(file, after)],
             // The old text is compared in the language of the new name.
             Self::Move { to, before, after, .. } => vec![of(to, before), of(to, after)],
@@ -105,13 +113,13 @@ impl FileEdit {
         }
     }
 
-    /// The edit that takes this one back.
+    /// The edit that takes this one back, with the encoding of the file that it deleted.
     #[must_use]
-    pub fn inverse(self) -> Self {
+    pub fn inverse(self, encoding: TextEncoding) -> Self {
         match self {
-            Self::Create { file, text } => Self::Delete { file, before: text },
+            Self::Create { file, text, .. } => Self::Delete { file, before: text },
             Self::Update { file, before, after } => Self::Update { file, before: after, after: before },
-            Self::Delete { file, before } => Self::Create { file, text: before },
+            Self::Delete { file, before } => Self::Create { file, text: before, encoding },
             Self::Move { from, to, before, after } => {
                 Self::Move { from: to, to: from, before: after, after: before }
             }
@@ -135,6 +143,8 @@ pub struct ChangedFile {
     pub after: Option<Digest>,
     /// The digest of the text after, which differs where its encoding is not plain UTF-8.
     pub text_after: Option<Digest>,
+    /// The encoding of a file that was deleted or moved, as it was on disk; none for any other.
+    pub removed_encoding: Option<TextEncoding>,
 }
 
 /// An edit of a document that is open in the editor.
@@ -171,6 +181,7 @@ impl Workspace {
         for place in places() {
             self.refresh(place, FilePurpose::Write).await;
         }
+        let removed_encodings = self.removed_encodings(edits).await;
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for edit in edits {
             match self.in_editor(edit)? {
@@ -220,14 +231,38 @@ impl Workspace {
                 });
             }
         }
-        let changed = edits.iter().map(|edit| self.changed(edit)).collect();
+        let changed = edits.iter().zip(removed_encodings);
+        let changed = changed.map(|(edit, encoding)| self.changed(edit, encoding)).collect();
         for place in places() {
             self.refresh(place, FilePurpose::Read).await;
         }
         Ok(changed)
     }
 
-    fn changed(&self, edit: &FileEdit) -> ChangedFile {
+    /// Returns the encodings of the files that are about to be deleted or moved, as they are on disk; none for any other edit.
+    pub(super) async fn removed_encodings(&self, edits: &[FileEdit]) -> Vec<Option<TextEncoding>> {
+        let mut all = Vec::new();
+        for edit in edits {
+            all.push(match edit {
+                FileEdit::Delete { file, .. } | FileEdit::Move { from: file, .. } => {
+                    Some(self.encoding_on_disk(file).await)
+                }
+                FileEdit::Create { .. } | FileEdit::Update { .. } => None,
+            });
+        }
+        all
+    }
+
+    /// Returns the encoding of a file on disk, whatever an editor has; plain UTF-8 where there is no text.
+    pub async fn encoding_on_disk(&self, file: &Resolved) -> TextEncoding {
+        let place = file.clone();
+        match blocking(move || Contents::of_file(&place, EDIT_LIMIT)).await {
+            Ok(Ok(Contents::Text(text))) => text.encoding,
+            _ => TextEncoding::UTF_8,
+        }
+    }
+
+    fn changed(&self, edit: &FileEdit, removed_encoding: Option<TextEncoding>) -> ChangedFile {
         let place = edit.moved_to().unwrap_or(edit.file());
         let document = self.documents.at(place.absolute());
         let after = edit.after().map(|after| match &document {
@@ -243,6 +278,7 @@ impl Workspace {
             before: edit.before().map(Digest::of),
             after,
             text_after,
+            removed_encoding,
         }
     }
 
@@ -446,9 +482,9 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
     let step =
         |target: &Resolved, before, after| FileStep { target: target.clone(), before, after, like: None };
     Ok(match edit {
-        FileEdit::Create { file, text } => {
+        FileEdit::Create { file, text, encoding } => {
             absent(file)?;
-            vec![step(file, None, Some(text.as_bytes().to_vec()))]
+            vec![step(file, None, Some(encode(file, *encoding, text)?))]
         }
         FileEdit::Update { file, before, after } => {
             let old = current(file, before)?;

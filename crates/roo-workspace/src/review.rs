@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::commit::WriteError;
 use super::editor::{DocumentChange, EditRefused};
+use super::encoding::TextEncoding;
 use super::file::{Contents, EDIT_LIMIT, read_disk};
 use super::multi_file_edit::{ChangedFile, FileEdit};
 use super::resolver::Resolved;
@@ -48,6 +49,7 @@ impl Workspace {
         let Some(editor) = self.editor.as_ref().filter(|editor| editor.reviews()) else {
             return Err(refused("it has no preview"));
         };
+        let removed_encodings = self.removed_encodings(edits).await;
         let mut changes = Vec::new();
         for edit in edits {
             for place in edit.places() {
@@ -58,7 +60,7 @@ impl Workspace {
         // The files count, not the editor's answer.
         if let Err(EditRefused { reason }) = editor.review(label, changes).await {
             tracing::debug!(reason, "a review ended without all changes");
-            return Ok(self.reviewed(edits).await);
+            return Ok(self.reviewed(edits, removed_encodings).await);
         }
         // Its texts may come after its answer.
         let deadline = Instant::now() + CHANGE_DEADLINE;
@@ -69,7 +71,7 @@ impl Workspace {
                 break;
             }
         }
-        Ok(self.reviewed(edits).await)
+        Ok(self.reviewed(edits, removed_encodings).await)
     }
 
     async fn to_review(&self, edit: &FileEdit) -> Result<DocumentChange, WriteError> {
@@ -98,13 +100,17 @@ impl Workspace {
     }
 
     /// Returns the content of the files, or of the documents over them, after a review.
-    async fn reviewed(&self, edits: &[FileEdit]) -> Vec<Reviewed> {
+    async fn reviewed(
+        &self,
+        edits: &[FileEdit],
+        removed_encodings: Vec<Option<TextEncoding>>,
+    ) -> Vec<Reviewed> {
         let same = |now: Option<&str>, wanted: Option<&str>| match (now, wanted) {
             (Some(now), Some(wanted)) => now.lines().eq(wanted.lines()),
             (now, wanted) => now == wanted,
         };
         let mut all = Vec::new();
-        for edit in edits {
+        for (edit, removed_encoding) in edits.iter().zip(removed_encodings) {
             let place = edit.moved_to().unwrap_or(edit.file());
             let now = self.text_of(place).await;
             let is_gone = edit.moved_to().is_none() || self.text_of(edit.file()).await.is_none();
@@ -113,6 +119,7 @@ impl Workspace {
                 before: edit.before().map(Digest::of),
                 after: now.as_deref().map(Digest::of),
                 text_after: now.as_deref().map(Digest::of),
+                removed_encoding,
             };
             all.push(if is_gone && same(now.as_deref(), edit.after()) {
                 Reviewed::Taken(changed)

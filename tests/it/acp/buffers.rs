@@ -84,6 +84,14 @@ fn with_files() -> Value {
     json!({ "fs": { "readTextFile": true, "writeTextFile": true } })
 }
 
+/// A client with this unsaved text that has sent a prompt: the client, its texts, and the number of the prompt.
+fn begin<'p>(project: &'p Project, unsaved: &[(&str, &str)], prompt: &str) -> (Client, Buffers<'p>, i64) {
+    let mut client = Client::initialized(project, with_files());
+    let session = client.new_session(project);
+    let prompt = client.say(&session, prompt);
+    (client, Buffers::new(project, unsaved), prompt)
+}
+
 /// Reads the file, replaces a line in it, and is done.
 const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]
   - when: { contains: two unsaved }
@@ -95,10 +103,7 @@ fn unsaved_text_is_the_truth_and_an_edit_is_the_editors() {
     let project = playing("");
     configure(&project, &format!("{EDITS}{DONE}"), "autoApprove: { write: true }\n");
     project.write("a.txt", "one\ntwo\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
-    let prompt = client.say(&session, "Edit it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "one\ntwo unsaved\n")], "Edit it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!(buffers.written, ["a.txt"]);
     assert_eq!(project.read("a.txt"), "ONE\ntwo unsaved\n");
@@ -113,10 +118,7 @@ fn unsaved_text_is_the_truth_and_an_edit_is_the_editors() {
 fn what_its_user_types_while_permission_waits_is_not_overwritten() {
     let project = playing(&format!("{EDITS}{DONE}"));
     project.write("a.txt", "one\ntwo\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
-    let prompt = client.say(&session, "Edit it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "one\ntwo unsaved\n")], "Edit it.");
     let asked = buffers.serve(&mut client, |message| message["method"] == "session/request_permission");
     let diff = &asked["params"]["toolCall"]["content"][0];
     assert_eq!(
@@ -150,10 +152,7 @@ fn a_new_file_is_written_to_disk_and_a_saved_one_through_the_editor() {
 ";
     configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
     project.write("a.txt", "one\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[]);
-    let prompt = client.say(&session, "Write it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[], "Write it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!((project.read("new.txt").as_str(), project.read("a.txt").as_str()), ("x", "changed\n"));
     assert_eq!(buffers.written, ["a.txt"]);
@@ -172,10 +171,7 @@ fn what_is_unsaved_is_saved_before_a_command_runs() {
         "autoApprove: { execute: { mode: rules, allow: [[cat]] } }\n",
     );
     project.write("a.txt", "one\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "unsaved\n")]);
-    let prompt = client.say(&session, "Show it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "unsaved\n")], "Show it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!(project.read("a.txt"), "unsaved\n");
     let shown = client.updates("tool_call_update").pop().unwrap();
@@ -188,10 +184,7 @@ fn a_client_that_refuses_to_write_loses_nothing() {
     let project = playing("");
     configure(&project, &format!("{EDITS}{DONE}"), "autoApprove: { write: true }\n");
     project.write("a.txt", "one\ntwo\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "one\ntwo unsaved\n")]);
-    let prompt = client.say(&session, "Edit it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "one\ntwo unsaved\n")], "Edit it.");
     let write = buffers.serve(&mut client, |message| message["method"] == "fs/write_text_file");
     let error = json!({ "code": -32603, "message": "The buffer is read-only" });
     client.write(&json!({ "jsonrpc": "2.0", "id": write["id"], "error": error }));
@@ -242,10 +235,7 @@ fn what_a_command_has_written_counts_where_the_client_still_has_the_text_before(
     configure(&project, &format!("{turns}{DONE}"), ALLOWED);
     project.write("a.txt", "one\n");
     project.write("b.txt", "from b\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "one\n")]);
-    let prompt = client.say(&session, "Copy it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "one\n")], "Copy it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!(project.read("a.txt"), "not from b\n");
     assert_eq!(buffers.written, ["a.txt"], "the edit is the editor's, and nothing else is written by it");
@@ -263,10 +253,7 @@ fn a_file_that_a_command_has_removed_stays_removed() {
     configure(&project, &format!("{turns}{DONE}"), ALLOWED);
     project.write("a.txt", "one\n");
     project.write("b.txt", "two\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "one\n")]);
-    let prompt = client.say(&session, "Remove it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "one\n")], "Remove it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert!(!project.folder().join("a.txt").exists());
     assert_eq!(buffers.written, [""; 0]);
@@ -287,10 +274,7 @@ fn what_a_command_has_written_is_not_overwritten_by_a_text_of_unknown_age() {
     configure(&project, &format!("{turns}{DONE}"), ALLOWED);
     project.write("a.txt", "one\n");
     project.write("b.txt", "from b\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[("a.txt", "typed, or old\n")]);
-    let prompt = client.say(&session, "Copy it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[("a.txt", "typed, or old\n")], "Copy it.");
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!(project.read("a.txt"), "not from b\n");
     assert_eq!(buffers.unsaved["a.txt"], "typed, or old\n", "what may be typed is kept too");
@@ -313,10 +297,7 @@ fn what_is_typed_while_a_command_writes_the_file_is_not_saved_over_that() {
     );
     project.write("a.txt", "one\n");
     project.write("b.txt", "from b\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers::new(&project, &[]);
-    let prompt = client.say(&session, "Copy it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[], "Copy it.");
     let asked = buffers.serve(&mut client, |message| message["method"] == "session/request_permission");
     buffers.unsaved.insert("a.txt".to_owned(), "one, typed\n".to_owned());
     client.choose(&asked, "allow_once");
@@ -336,10 +317,8 @@ fn a_file_that_is_not_there_is_not_an_empty_one() {
   - calls: [{ tool: write_to_file, params: { path: new.txt, content: x } }]
 ";
     configure(&project, &format!("{turns}{DONE}"), "autoApprove: { write: true }\n");
-    let mut client = Client::initialized(&project, with_files());
-    let session = client.new_session(&project);
-    let mut buffers = Buffers { knows_no_missing: true, ..Buffers::new(&project, &[]) };
-    let prompt = client.say(&session, "Write it.");
+    let (mut client, mut buffers, prompt) = begin(&project, &[], "Write it.");
+    buffers.knows_no_missing = true;
     assert_eq!(buffers.until_end(&mut client, prompt), "end_turn");
     assert_eq!(project.read("new.txt"), "x");
     assert_eq!(buffers.written, [""; 0], "new files are written to disk");

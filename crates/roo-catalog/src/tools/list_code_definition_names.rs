@@ -33,11 +33,10 @@ impl Declaration for ListCodeDefinitionNames {
     }
 
     fn hook_inputs(&self, view: &HookView<'_>) -> Vec<HookInput> {
-        vec![object(json!({ "file_path": view.path(&self.path) })).into()]
+        file_hook_inputs(view, &self.path)
     }
 
     fn take_back(&self, change: &Rewrite<'_>, params: &mut Object) -> Result<(), RewriteError> {
-        params.insert("path".to_owned(), change.path("file_path", &self.path)?.into());
-        change.refuse(&["offset", "limit"])
+        take_back_file(change, &self.path, params)
     }
 }

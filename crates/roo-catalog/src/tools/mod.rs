@@ -14,7 +14,9 @@ pub use find_references::SymbolAt;
 
 mod prelude {
     pub(super) use crate::declaration::{Declaration, Shown};
-    pub(super) use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError, object, wrong};
+    pub(super) use crate::hook_view::{
+        HookInput, HookView, Object, Rewrite, RewriteError, file_hook_inputs, object, take_back_file, wrong,
+    };
     pub(super) use crate::reader::{InvalidCall, Reader};
     pub(super) use crate::spec::{Effect, Group, Kind, Needs, Structured, ToolSpec, optional, required};
     pub(super) use crate::tool_name::ToolName;

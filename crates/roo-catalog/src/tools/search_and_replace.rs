@@ -72,11 +72,13 @@ impl Declaration for SearchAndReplace {
     }
 
     fn shown(&self) -> Shown {
+        // Clients show a call by its first change.
+        let first = self.replacements.first();
         Shown::Tool(json!({
             "tool": "searchAndReplace",
             "path": self.path,
-            "search": self.first().search,
-            "replace": self.first().replace,
+            "search": first.map(|first| &first.search),
+            "replace": first.map(|first| &first.replace),
         }))
     }
 
@@ -147,21 +149,6 @@ impl Declaration for SearchAndReplace {
 
     fn hook_response(&self, view: &HookView<'_>, _text: &str, ok: bool) -> Value {
         json!({ "filePath": view.path(&self.path), "success": ok })
-    }
-}
-
-impl SearchAndReplace {
-    /// The first change, by which clients show the call.
-    fn first(&self) -> Replacement {
-        // A call without any can't be made.
-        self.replacements.first().cloned().unwrap_or_else(|| Replacement {
-            search: String::new(),
-            replace: String::new(),
-            range: None,
-            use_regex: false,
-            ignore_case: false,
-            occurrences: Occurrences::All,
-        })
     }
 }
 

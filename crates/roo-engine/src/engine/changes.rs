@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::event::Event;
 use super::tree::Tree;
 use super::{Engine, EngineError, audit, read_tree};
-use crate::tool_run::{RecordedLines, RequestChanges};
+use crate::tool_run::{RecordedLines, RequestChanges, RequestDiff};
 use roo_durable::RequestDirectory;
 use roo_protocol::changes::{
     ChangedFile, ChangesListResult, ChangesUndoParams, ChangesUndoResult, RecordedChange, UndoConflict,
@@ -16,12 +16,14 @@ use roo_protocol::changes::{
 use roo_protocol::ids::{ChangeId, TaskId};
 use roo_protocol::review::HunkKind;
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, Workspace};
+use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, TextEncoding, Workspace};
 
 /// A change as it was recorded, with what is told of it.
 struct KnownChange {
     path: String,
     lines: RecordedLines,
+    /// The encoding of a file that the change deleted; none for plain UTF-8.
+    encoding: Option<TextEncoding>,
     told: RecordedChange,
 }
 
@@ -92,9 +94,13 @@ impl Engine {
         };
         let mut now = before.clone();
         let mut undone = Vec::new();
+        let mut encoding = TextEncoding::UTF_8;
         for change in changes.iter().rev() {
             match change.lines.undo(now.as_deref()) {
                 Some(text) => {
+                    if now.is_none() {
+                        encoding = change.encoding.unwrap_or(TextEncoding::UTF_8);
+                    }
                     now = text;
                     undone.push(change.told.change_id.clone());
                 }
@@ -105,7 +111,7 @@ impl Engine {
         let edit = match (before.clone(), now.clone()) {
             (Some(before), Some(after)) if before != after => FileEdit::Update { file, before, after },
             (Some(before), None) => FileEdit::Delete { file, before },
-            (None, Some(text)) => FileEdit::Create { file, text },
+            (None, Some(text)) => FileEdit::Create { file, text, encoding },
             // What was chosen cancels out, so the file is as it is to be.
             _ => {
                 result.undone.extend(undone);
@@ -163,7 +169,8 @@ async fn known_changes(
                         new_text: lines.new_text.clone(),
                         line: None,
                     };
-                    found.push(KnownChange { path: file.path.clone(), lines: lines.clone(), told });
+                    let (path, lines) = (file.path.clone(), lines.clone());
+                    found.push(KnownChange { path, lines, encoding: file.encoding, told });
                 }
             }
         })
@@ -176,25 +183,27 @@ async fn known_changes(
     Ok((tree, found))
 }
 
-/// Finds out where changes are now, by file.
+/// Finds out where changes are now, by file. Each file is read once.
 async fn located(known: Vec<KnownChange>, workspace: &Workspace) -> ChangesListResult {
-    let mut files: BTreeMap<String, ChangedFile> = BTreeMap::new();
-    for KnownChange { path, lines, mut told } in known {
-        let Ok(place) = workspace.resolve(&path, Purpose::Read) else { continue };
-        let line = match text_of(workspace, &place).await {
-            Ok(text) => lines.find(text.as_deref()),
-            Err(_) => None,
-        };
-        told.line = line.and_then(|line| u32::try_from(line + 1).ok());
-        let open = workspace.documents().at(place.absolute());
-        let file = files.entry(path.clone()).or_insert_with(|| ChangedFile {
-            uri: open.map_or_else(|| place.uri(), |document| document.uri),
-            path,
-            changes: vec![],
-        });
-        file.changes.push(told);
+    let mut by_path: BTreeMap<String, Vec<KnownChange>> = BTreeMap::new();
+    for change in known {
+        by_path.entry(change.path.clone()).or_default().push(change);
     }
-    ChangesListResult { files: files.into_values().collect() }
+    let mut files = Vec::new();
+    for (path, known) in by_path {
+        let Ok(place) = workspace.resolve(&path, Purpose::Read) else { continue };
+        let text = text_of(workspace, &place).await.ok();
+        let changes = known.into_iter().map(|KnownChange { lines, mut told, .. }| {
+            let line = text.as_ref().and_then(|text| lines.find(text.as_deref()));
+            told.line = line.and_then(|line| u32::try_from(line + 1).ok());
+            told
+        });
+        let changes = changes.collect();
+        let open = workspace.documents().at(place.absolute());
+        let uri = open.map_or_else(|| place.uri(), |document| document.uri);
+        files.push(ChangedFile { uri, path, changes });
+    }
+    ChangesListResult { files }
 }
 
 /// The text of a file, or of the document over it; none where no file is.
@@ -214,12 +223,13 @@ pub(super) struct ChangesSoFar {
 }
 
 impl RequestChanges for ChangesSoFar {
-    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<String, String>> {
+    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<RequestDiff, String>> {
         Box::pin(async move {
             let known = known_changes(self.directory.clone(), &self.request).await;
             let mut known = known.map_err(|error| error.to_string())?.1;
             known.retain(|change| path.is_none_or(|path| change.path == path));
-            Ok(as_diff(&located(known, &self.workspace).await))
+            let changes = located(known, &self.workspace).await;
+            Ok(RequestDiff { text: as_diff(&changes), files: changes.files.len() })
         })
     }
 }

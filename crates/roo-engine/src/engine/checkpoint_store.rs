@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::tool_run::{SavedContent, SavedFile, save};
+use crate::tool_run::{RemovedEncodings, SavedContent, SavedFile, save};
 use roo_durable::{ContentLimits, Contents, WorkspaceDirectory, expire};
 use roo_protocol::ids::{Digest, TaskId};
 use roo_sandbox::exec::redaction::TextMask;
@@ -41,8 +41,14 @@ impl CheckpointStore {
     }
 
     /// Saves changes of files for a checkpoint. Writes the disk.
-    pub(super) fn save(&self, task: &TaskId, changes: &[FileChange], mask: &TextMask) -> Vec<SavedFile> {
-        let (files, new) = save(changes, &self.of(task), mask);
+    pub(super) fn save(
+        &self,
+        task: &TaskId,
+        changes: &[FileChange],
+        encodings: &RemovedEncodings,
+        mask: &TextMask,
+    ) -> Vec<SavedFile> {
+        let (files, new) = save(changes, encodings, &self.of(task), mask);
         self.add(task, new);
         files
     }

@@ -21,7 +21,7 @@ use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
-use crate::tool_run::{SavedFile, ShadowError};
+use crate::tool_run::{RemovedEncodings, SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
@@ -35,7 +35,7 @@ use roo_protocol::task::HistoryItem;
 use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{FileEdit, Location, Purpose, ReadError, Workspace};
+use roo_workspace::{Contents, FileEdit, Location, Purpose, ReadError, UnencodableCharacter, Workspace};
 
 /// The longest message that is told of as not sent, in characters.
 const UNSENT: usize = 2000;
@@ -118,6 +118,8 @@ struct Plan {
     edits: Vec<FileEdit>,
     /// The same for the log and the trace.
     changes: Vec<FileChange>,
+    /// The encodings of the files that it deletes.
+    encodings: RemovedEncodings,
     cut: Option<ConversationCut>,
     told: CheckpointRestoreResult,
 }
@@ -377,7 +379,7 @@ impl Engine {
         say: Option<NewMessage>,
         by: &str,
     ) -> Result<CheckpointRestoreResult, EngineError> {
-        let Plan { edits, changes, cut, mut told } = plan;
+        let Plan { edits, changes, encodings, cut, mut told } = plan;
         let digests = changes.iter().map(|change| {
             let digest = |side: &Side| match side {
                 Side::Text { digest, .. } => Some(*digest),
@@ -391,7 +393,7 @@ impl Engine {
         let (services, task) = (self.current.read().await, params.task_id.clone());
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
         let prepared = roo_durable::spawn_blocking(move || {
-            let files = services.checkpoints.save(&task, &saved, &services.gate.mask());
+            let files = services.checkpoints.save(&task, &saved, &encodings, &services.gate.mask());
             let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
             Ok::<_, EngineError>((files, then))
         });
@@ -557,7 +559,13 @@ impl Engine {
             .collect();
         let shown = json!([texts, told.conflicts, told.left_out, told.conversation]);
         told.digest = Digest::of(shown.to_string());
-        Ok(Plan { edits, changes, cut, told })
+        let mut encodings = RemovedEncodings::default();
+        for (edit, change) in edits.iter().zip(&changes) {
+            if let FileEdit::Delete { file, .. } = edit {
+                encodings.add(change.path.clone(), self.workspace().encoding_on_disk(file).await);
+            }
+        }
+        Ok(Plan { edits, changes, encodings, cut, told })
     }
 
     async fn plan_file(
@@ -605,7 +613,9 @@ impl Engine {
                 FileEdit::Update { file, before, after }
             }
             (Some(before), None) => FileEdit::Delete { file, before },
-            (None, Some(text)) => FileEdit::Create { file, text },
+            (None, Some(text)) => {
+                FileEdit::Create { file, text, encoding: restore_plan::removed_encoding(saved) }
+            }
             (None, None) => return,
         };
         let side = |text: Option<&str>| text.map_or(Side::Absent, Side::text);
@@ -850,13 +860,21 @@ fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedCon
     if !is_within || !leads_in()? || place.is_symlink() {
         return Err("it is outside of the folder, or behind a link".to_owned());
     }
-    let now = match std::fs::read_to_string(&place) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    let (now, encoding) = match std::fs::read(&place).map(Contents::from_bytes) {
+        Ok(Contents::Text(file)) if !file.lossy => (Some(file.text), file.encoding),
+        Ok(_) => return Err("it is not text, or can't be decoded without loss".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            (None, restore_plan::removed_encoding(saved))
+        }
         Err(error) => return Err(error.to_string()),
     };
     let done = match restore_plan::undo(saved, now.as_deref(), contents) {
-        Restored::Text(Some(text)) => std::fs::write(&place, text),
+        Restored::Text(Some(text)) => match encoding.encode(&text) {
+            Ok(bytes) => std::fs::write(&place, bytes),
+            Err(UnencodableCharacter(character)) => {
+                return Err(format!("its encoding {} has no {character:?}", encoding.name()));
+            }
+        },
         Restored::Text(None) if now.is_some() => std::fs::remove_file(&place),
         Restored::Text(None) => Ok(()),
         Restored::LeftOut(reason) => return Err(reason),
@@ -887,7 +905,10 @@ pub(super) fn state_before(
 
 #[cfg(test)]
 mod tests {
+    use roo_workspace::FileText;
+
     use super::*;
+    use crate::tool_run::SavedContent;
 
     /// What files that were `before` and are to be `after` tell of a restore, as they are now.
     fn evidence(files: &[(&str, &str, &str)]) -> FolderEvidence {
@@ -950,5 +971,26 @@ mod tests {
         assert_eq!(unchanged(&[&[new], &[old], &[touched]]), [1, 2]);
         // Without evidence, and behind one that is restored, a folder counts as restored too.
         assert_eq!(unchanged(&[&[new], &[touched]]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn changes_of_a_file_that_is_not_utf_8_are_undone_in_its_encoding() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().canonicalize().unwrap();
+        let wide = |text: &str| -> Vec<u8> {
+            format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect()
+        };
+        let Contents::Text(FileText { encoding, .. }) = Contents::from_bytes(wide("x")) else { panic!() };
+        let texts = ["Straße\n", "Gasse\n"];
+        let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.to_owned())));
+        let [old, new] = texts.map(|text| SavedContent::Kept(Digest::of(text)));
+        let changed = SavedFile { path: "a".into(), before: old, after: new, lines: vec![], encoding: None };
+        let deleted = SavedFile { after: SavedContent::Absent, encoding: Some(encoding), ..changed.clone() };
+        std::fs::write(folder.join("a"), wide("Gasse\n")).unwrap();
+        undo_in(&folder, "a", &[&changed], &contents).unwrap();
+        assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
+        std::fs::remove_file(folder.join("a")).unwrap();
+        undo_in(&folder, "a", &[&deleted], &contents).unwrap();
+        assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
     }
 }

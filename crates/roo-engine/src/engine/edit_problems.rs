@@ -76,7 +76,10 @@ impl ProblemsBefore {
                     }
                     Err(_) => None,
                 },
-                Source::Server => of_server(&place, &[], deadline, services).await.map(|(_, known)| known),
+                Source::Server => {
+                    let documents = documents_with(std::slice::from_ref(&place), services).await;
+                    of_server(&place, &documents, deadline, services).await.map(|(_, known)| known)
+                }
             };
             files.insert(name.to_owned(), known);
         }
@@ -91,6 +94,7 @@ impl ProblemsBefore {
         let deadline = Instant::now() + SERVER;
         let places: Vec<Resolved> =
             self.files.keys().filter_map(|name| self::place(name, services)).collect();
+        let mut documents = None;
         let mut comparison = Comparison::default();
         for (name, before) in self.files {
             let Some(place) = place(&name, services) else { continue };
@@ -102,7 +106,11 @@ impl ProblemsBefore {
                     }
                 }
                 Some(Source::Server) => {
-                    if let Some((server, after)) = of_server(&place, &places, deadline, services).await {
+                    let documents = match &mut documents {
+                        Some(documents) => documents,
+                        none => none.insert(documents_with(&places, services).await),
+                    };
+                    if let Some((server, after)) = of_server(&place, documents, deadline, services).await {
                         comparison.add(&name, server, before.as_ref(), &after);
                     }
                 }
@@ -165,27 +173,31 @@ async fn wait_for_editor(place: &Resolved, before: u64, services: &EngineService
     }
 }
 
-/// Returns what a language server finds in a file, as it is, with others of the same edit as they are.
+/// Returns the open documents and these files, as they are.
+async fn documents_with(places: &[Resolved], services: &EngineServices) -> Vec<Document> {
+    let workspace = &services.workspace;
+    let mut documents = open_documents(workspace);
+    for place in places {
+        if let Ok(read) = workspace.read_for_edit(place).await {
+            documents.retain(|document| document.path != place.absolute());
+            documents.push(Document { path: place.absolute().to_owned(), text: read.text.into() });
+        }
+    }
+    documents
+}
+
+/// Returns what a language server finds in one of these documents, with the others open.
 async fn of_server(
     place: &Resolved,
-    others: &[Resolved],
+    documents: &[Document],
     deadline: Instant,
     services: &EngineServices,
 ) -> Option<(&'static str, KnownFile)> {
-    let workspace = &services.workspace;
-    let text = workspace.read_for_edit(place).await.ok()?.text;
-    let document =
-        |place: &Resolved, text: &str| Document { path: place.absolute().to_owned(), text: text.into() };
-    let mut shown = open_documents(workspace);
-    for other in others.iter().filter(|other| other.absolute() != place.absolute()) {
-        if let Ok(read) = workspace.read_for_edit(other).await {
-            shown.retain(|document| document.path != other.absolute());
-            shown.push(document(other, &read.text));
-        }
-    }
+    let document = documents.iter().find(|document| document.path == place.absolute())?.clone();
+    let text = document.text.to_string();
     let left = deadline.saturating_duration_since(Instant::now());
     let servers = services.gate.language_servers();
-    let (server, problems) = servers.problems_within(document(place, &text), shown, left).await?;
+    let (server, problems) = servers.problems_within(document, documents.to_vec(), left).await?;
     Some((server, KnownFile { text, problems, report: 0 }))
 }
 

@@ -42,7 +42,8 @@ use crate::policy::{
 use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{
-    BackgroundCommands, CommandLimits, Outcome, SavedFile, TaskBrowser, ToolContext, recorded,
+    BackgroundCommands, CommandLimits, Outcome, RemovedEncodings, SavedFile, TaskBrowser, ToolContext,
+    recorded,
 };
 use crate::tools;
 use roo_browser::WebHost;
@@ -313,9 +314,11 @@ impl ToolRun {
                 if !outcome.changes.is_empty() && !around.services.is_worktree {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
+                    let encodings = std::mem::take(&mut outcome.encodings);
                     let record = move || {
                         let mask = context.mask();
-                        (recorded(&changes, &mask), services.checkpoints.save(&task, &changes, &mask))
+                        let recorded = recorded(&changes, &encodings, &mask);
+                        (recorded, services.checkpoints.save(&task, &changes, &encodings, &mask))
                     };
                     // Only a runtime that is ending runs nothing more.
                     (outcome.recorded, outcome.saved) =
@@ -386,7 +389,9 @@ async fn follow_command(
     if !outcome.changes.is_empty() && !around.services.is_worktree {
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
-        let save = move || services.checkpoints.save(&task, &changes, &context.mask());
+        // What a command removed is known by text that is UTF-8 alone.
+        let encodings = RemovedEncodings::default();
+        let save = move || services.checkpoints.save(&task, &changes, &encodings, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
     audit::done(audit_record, &mut outcome, false, &around.services).await;
@@ -584,7 +589,7 @@ async fn save_settled(
         };
         changes.push((path.to_owned(), before, after));
     }
-    let (services, task) = (Arc::clone(services), task.clone());
+    let (services, task, encodings) = (Arc::clone(services), task.clone(), edit.removed_encodings());
     let save = move || {
         let change = |(path, before, after): (String, Option<Digest>, Side)| FileChange {
             path,
@@ -594,7 +599,7 @@ async fn save_settled(
             author: Author::Ai,
         };
         let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
-        services.checkpoints.save(&task, &changes, &services.gate.mask())
+        services.checkpoints.save(&task, &changes, &encodings, &services.gate.mask())
     };
     // Only a runtime that is ending runs nothing more.
     roo_durable::spawn_blocking(save).await.unwrap_or_default()

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::tool_run::{RecordedLines, SavedContent, SavedFile};
 use roo_protocol::ids::Digest;
 use roo_text::merge::{Merge, SideNames};
+use roo_workspace::TextEncoding;
 
 /// The byte order mark, which texts of open documents don't have.
 const BOM: char = '\u{feff}';
@@ -66,6 +67,13 @@ pub(super) fn before(changes: &[&SavedFile], contents: &LoadedContents) -> Resul
 /// The content of a file after the last of these changes.
 pub(super) fn after(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<String>, String> {
     changes.last().map_or(Ok(None), |last| load(last.after, contents))
+}
+
+/// The encoding that a file had before these changes, where one of them removed it.
+pub(super) fn removed_encoding(changes: &[&SavedFile]) -> TextEncoding {
+    // Changes of its text keep its encoding, so it still had it when it was removed first.
+    let removal = changes.iter().find(|change| change.after == SavedContent::Absent);
+    removal.and_then(|removal| removal.encoding).unwrap_or(TextEncoding::UTF_8)
 }
 
 /// The digests of all contents that are kept of a file.
@@ -184,7 +192,8 @@ mod tests {
                 SavedContent::Kept(digest)
             }
         };
-        let file = |before, after| SavedFile { path: "a".into(), before, after, lines: vec![] };
+        let file =
+            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
         texts.windows(2).map(|pair| file(keep(&pair[0]), keep(&pair[1]))).collect()
     }
 

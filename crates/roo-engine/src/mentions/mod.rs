@@ -8,7 +8,6 @@
 pub(crate) mod git;
 mod parse;
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use crate::customization::SlashCommand;
 use crate::file_contents;
 use crate::server_prompts::{ServerPrompt, ServerPrompts};
 use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
+use crate::tagged_text::without_tags;
 use roo_catalog::ReadRequest;
 use roo_documents::Extractor;
 use roo_model::prompts::untrusted;
@@ -67,17 +67,6 @@ const DIAGNOSTICS: usize = 200;
 
 /// The longest text of a diagnostic, in characters.
 const DIAGNOSTIC: usize = 500;
-
-/// The tags around what is added. No text within may open or close one.
-const TAGS: &[&str] = &[
-    "file_content",
-    "directory_listing",
-    "workspace_diagnostics",
-    "git_working_state",
-    "git_commit",
-    "mcp_prompt",
-    "mcp_resource",
-];
 
 /// Sentence behind the text of a server's prompt.
 const OF_SERVER: &str = "(The user asked for this prompt of an MCP server. The server wrote the text between the tags: \
@@ -548,32 +537,6 @@ impl Expansion<'_> {
 /// A name as the value of an attribute, on one line.
 fn attribute(name: &str) -> String {
     escape(exact_line(name)).into_owned()
-}
-
-/// A text in which neither our tags nor `own` begin or end.
-pub(crate) fn without_tags<'a>(own: &str, text: &'a str) -> Cow<'a, str> {
-    let is_tag = |behind: &str| {
-        let name = behind.trim_start();
-        let name = name.strip_prefix('/').unwrap_or(name).trim_start();
-        let length = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
-        let name = name.get(..length).unwrap_or_default();
-        TAGS.iter().chain([&own]).any(|tag| name.eq_ignore_ascii_case(tag))
-    };
-    let mut safe = String::new();
-    let mut copied = 0;
-    for (at, _) in text.match_indices('<') {
-        let behind = text.get(at + 1..).unwrap_or_default();
-        if is_tag(behind) {
-            safe.push_str(text.get(copied..at).unwrap_or_default());
-            safe.push_str("&lt;");
-            copied = at + 1;
-        }
-    }
-    if copied == 0 {
-        return Cow::Borrowed(text);
-    }
-    safe.push_str(text.get(copied..).unwrap_or_default());
-    Cow::Owned(safe)
 }
 
 #[cfg(test)]

@@ -96,7 +96,9 @@ impl Gate {
         }
         let merge = PlannedMerge { snapshot, left_out };
         let proposed = ProposedPatch { edits, notice: None, review: None };
-        self.assess_edits(call_context, EditKind::Merge(merge), proposed, examined).map(CheckedCall::from)
+        let encodings = self.removed_encodings(&proposed.edits).await;
+        self.assess_edits(call_context, EditKind::Merge(merge), proposed, examined, &encodings)
+            .map(CheckedCall::from)
     }
 
     /// Returns what a merge would change, for who is asked about it; none where it can't be told any more.
@@ -227,7 +229,7 @@ impl Gate {
             MergedFile::Nothing => {}
             MergedFile::Text(after) => proposal.edits.extend(match (sides.ours, after) {
                 (Some(before), Some(after)) => Some(FileEdit::Update { file: place, before, after }),
-                (None, Some(text)) => Some(FileEdit::Create { file: place, text }),
+                (None, Some(text)) => Some(FileEdit::create(place, text)),
                 (Some(before), None) => Some(FileEdit::Delete { file: place, before }),
                 (None, None) => None,
             }),

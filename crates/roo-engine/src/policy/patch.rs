@@ -16,6 +16,7 @@ use super::preview::Preview;
 use super::review::{Review, ReviewState, ReviewedEdit};
 use super::rule::{NamedAllowRule, RefusalRule};
 use super::{protected, remote};
+use crate::tool_run::RemovedEncodings;
 use roo_catalog::{ApplyPatch, ToolName};
 use roo_formats::modes;
 use roo_protocol::ids::Digest;
@@ -89,7 +90,17 @@ impl Gate {
         let examined =
             self.examine_places(call_context, ToolName::ApplyPatch, placed.iter().flat_map(Placed::touched))?;
         let proposed = self.fit(placed, call_context.seen).await?;
-        self.assess_edits(call_context, EditKind::Patch, proposed, examined)
+        let encodings = self.removed_encodings(&proposed.edits).await;
+        self.assess_edits(call_context, EditKind::Patch, proposed, examined, &encodings)
+    }
+
+    /// Looks at the encodings of the files that are to be deleted or moved: when they are gone, nobody else knows them.
+    pub(super) async fn removed_encodings(&self, edits: &[FileEdit]) -> RemovedEncodings {
+        let mut encodings = RemovedEncodings::default();
+        for edit in edits.iter().filter(|edit| edit.after().is_none() || edit.moved_to().is_some()) {
+            encodings.add(edit.file().display(), self.workspace().encoding_on_disk(edit.file()).await);
+        }
+        encodings
     }
 
     /// Judges changes that a language server proposes, for a tool of this name.
@@ -115,7 +126,13 @@ impl Gate {
             }
             self.refuse_masks(&name, edit.before(), edit.after().unwrap_or_default())?;
         }
-        self.assess_edits(call_context, EditKind::Refactoring, proposed, examined)
+        self.assess_edits(
+            call_context,
+            EditKind::Refactoring,
+            proposed,
+            examined,
+            &RemovedEncodings::default(),
+        )
     }
 
     /// Refuses a file that the task hasn't read and may not read without its user.
@@ -168,6 +185,7 @@ impl Gate {
         kind: EditKind,
         mut proposed: ProposedPatch,
         examined: ExaminedPlaces,
+        encodings: &RemovedEncodings,
     ) -> Result<CallAssessment, Refusal> {
         let ExaminedPlaces { mut must_ask, shared, later } = examined;
         let name = match kind {
@@ -196,7 +214,10 @@ impl Gate {
         let allowed_by =
             if granted { Some(NamedAllowRule::OwnTaskDirectory.into()) } else { self.write_rule() };
         let label = later.map(|rule| format!(" (runs later: {rule})")).unwrap_or_default();
-        let files = planned_files(&proposed.edits);
+        let mut files = planned_files(&proposed.edits);
+        for file in files.iter_mut().filter(|file| file.after.is_none()) {
+            file.encoding = encodings.of(&file.path);
+        }
         let title = title(&proposed.edits);
         let (title, merge, action): (String, _, Box<dyn Action>) = match kind {
             EditKind::Patch => (title, None, Box::new(proposed)),
@@ -340,7 +361,7 @@ impl Gate {
             let Placed { patch, file, moved_to } = &one;
             let file = file.clone();
             edits.push(match (&patch.change, before) {
-                (PatchOf::Add { text }, None) => FileEdit::Create { file, text: text.clone() },
+                (PatchOf::Add { text }, None) => FileEdit::create(file, text.clone()),
                 (PatchOf::Add { .. }, Some(_)) => {
                     return Err(one.wrong("it exists already. Change it with `*** Update File:`."));
                 }
@@ -429,6 +450,7 @@ fn planned(edit: &FileEdit) -> Vec<PlannedFile> {
         before,
         after,
         moved_from: None,
+        encoding: None,
     };
     match edit.moved_to() {
         None => vec![file(edit.file(), before, after)],
@@ -460,10 +482,10 @@ fn title(edits: &[FileEdit]) -> String {
 /// Returns the text about a patch for whoever is asked about it.
 pub(crate) fn shown(proposed: &ProposedPatch) -> String {
     let diffs = proposed.edits.iter().map(|edit| match edit {
-        FileEdit::Create { file, text } if text.is_empty() => {
+        FileEdit::Create { file, text, .. } if text.is_empty() => {
             format!("--- /dev/null\n+++ b/{}\n", file.display())
         }
-        FileEdit::Create { file, text } => diff::of_file(None, text, &file.display()),
+        FileEdit::Create { file, text, .. } => diff::of_file(None, text, &file.display()),
         FileEdit::Update { file, before, after } => diff::of_file(Some(before), after, &file.display()),
         FileEdit::Delete { file, before } => diff::of_deleted(before, &file.display()),
         FileEdit::Move { from, to, before, after } => {

@@ -4,10 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tool_run::RemovedEncodings;
 use roo_catalog::ToolProtocol;
 use roo_formats::modes::delegation::Delegation;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::TodoStatus;
+use roo_workspace::TextEncoding;
 
 /// Plans of allowed calls.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,9 @@ pub struct PlannedFile {
     /// The name before, of one that is moved here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<String>,
+    /// The encoding of a file that will be gone; none for plain UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<TextEncoding>,
 }
 
 /// Plan of an edit, as logged.
@@ -100,6 +105,19 @@ impl PlannedEdit {
     /// Returns whether it saves context that the request's branches share.
     pub fn shared(&self) -> bool {
         matches!(self, Self::File(PlannedWrite { shared: true, .. }))
+    }
+
+    /// The encodings of the files that it deletes or moves.
+    pub fn removed_encodings(&self) -> RemovedEncodings {
+        let mut encodings = RemovedEncodings::default();
+        if let Self::Patch(patch) = self {
+            for file in &patch.files {
+                if let Some(encoding) = file.encoding {
+                    encodings.add(file.path.clone(), encoding);
+                }
+            }
+        }
+        encodings
     }
 
     /// Every place that it changes, with the digests before and after.

@@ -320,7 +320,7 @@ impl Review {
             let path = file.file.clone();
             let edit = match (file.before.clone(), after, moved_to) {
                 (None, None, _) => continue,
-                (None, Some(text), _) => FileEdit::Create { file: path, text },
+                (None, Some(text), _) => FileEdit::create(path, text),
                 (Some(before), None, _) => FileEdit::Delete { file: path, before },
                 (Some(before), Some(after), Some(to)) => FileEdit::Move { from: path, to, before, after },
                 (Some(before), Some(after), None) if before == after => continue,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::gate::Gate;
-use roo_workspace::{ChangedFile, FileEdit, Location};
+use roo_workspace::{ChangedFile, FileEdit, Location, TextEncoding};
 
 impl Gate {
     /// Writes edits of the user's to files of one workspace folder, all or none, if each file is as its edit says. Rules
@@ -36,19 +36,28 @@ impl Gate {
             };
             by_root.entry(root).or_default().push(edit.clone());
         }
-        let mut written: Vec<Vec<FileEdit>> = Vec::new();
+        let mut inverses: Vec<Vec<FileEdit>> = Vec::new();
         for edits in by_root.into_values() {
-            if let Err(reason) = self.write_all_for_user(&edits, label).await {
-                let mut left = String::new();
-                for edits in written.into_iter().rev() {
-                    let back: Vec<FileEdit> = edits.into_iter().map(FileEdit::inverse).collect();
-                    if let Err(error) = self.write_all_for_user(&back, label).await {
-                        left.push_str(&format!("; files of another folder could not be put back: {error}"));
-                    }
+            match self.write_all_for_user(&edits, label).await {
+                Ok(changed) => {
+                    let encodings = changed
+                        .into_iter()
+                        .map(|changed| changed.removed_encoding.unwrap_or(TextEncoding::UTF_8));
+                    let inverse = edits.into_iter().zip(encodings);
+                    inverses.push(inverse.map(|(edit, encoding)| edit.inverse(encoding)).collect());
                 }
-                return Err(format!("{reason}{left}"));
+                Err(reason) => {
+                    let mut left = String::new();
+                    for back in inverses.into_iter().rev() {
+                        if let Err(error) = self.write_all_for_user(&back, label).await {
+                            left.push_str(&format!(
+                                "; files of another folder could not be put back: {error}"
+                            ));
+                        }
+                    }
+                    return Err(format!("{reason}{left}"));
+                }
             }
-            written.push(edits);
         }
         Ok(())
     }

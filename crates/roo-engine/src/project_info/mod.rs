@@ -50,8 +50,7 @@ const SHORT: Limits = Limits { entries: 150, depth: 4, time: Duration::from_mill
 /// Draws the files of the workspace folders in short; none without a folder. Reads the disk.
 pub(crate) fn files(workspace: &Workspace) -> Option<String> {
     let until = Instant::now() + SHORT.time;
-    let folders: Vec<String> =
-        workspace.roots().paths().take(FOLDERS).map(|path| path.to_string_lossy().into_owned()).collect();
+    let folders = folders(workspace);
     let drawn = folders.iter().filter_map(|folder| {
         let root = workspace.resolve(folder, Purpose::List).ok()?;
         Some((folder, files::tree(workspace, &root, SHORT, until)))
@@ -64,10 +63,14 @@ pub(crate) fn files(workspace: &Workspace) -> Option<String> {
     Some(drawn.join("\n"))
 }
 
+/// The workspace folders that are described.
+fn folders(workspace: &Workspace) -> Vec<String> {
+    workspace.roots().paths().take(FOLDERS).map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
 fn describe(workspace: &Workspace, limits: Limits) -> String {
     let until = Instant::now() + limits.time;
-    let folders: Vec<String> =
-        workspace.roots().paths().take(FOLDERS).map(|path| path.to_string_lossy().into_owned()).collect();
+    let folders = folders(workspace);
     let mut text = "# System context\n\n## Working directory\n\n".to_owned();
     match folders.first() {
         Some(first) => text.push_str(&exact_line(first)),

@@ -100,9 +100,17 @@ impl ToolContext {
 
 /// Changes that a request has made so far.
 pub trait RequestChanges: Send + Sync {
-    /// Returns those that the files still hold as a unified diff, of one file or of all; empty where there are none. What can't
-    /// be read is told in words.
-    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<String, String>>;
+    /// Returns those that the files still hold, of one file or of all. What can't be read is told in words.
+    fn diff<'a>(&'a self, path: Option<&'a str>) -> BoxFuture<'a, Result<RequestDiff, String>>;
+}
+
+/// Changes of a request as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestDiff {
+    /// A unified diff; empty where there are none.
+    pub text: String,
+    /// Number of files in it.
+    pub files: usize,
 }
 
 /// Changes of a call that belongs to no request: none.
@@ -110,8 +118,8 @@ pub trait RequestChanges: Send + Sync {
 pub struct NoChanges;
 
 impl RequestChanges for NoChanges {
-    fn diff<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(std::future::ready(Ok(String::new())))
+    fn diff<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<RequestDiff, String>> {
+        Box::pin(std::future::ready(Ok(RequestDiff::default())))
     }
 }
 

@@ -6,15 +6,17 @@ mod command_runner;
 mod context;
 mod outcome;
 mod recorded;
+mod removed_encodings;
 mod saved;
 mod shadow;
 mod task_browser;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
 pub use command_runner::{CommandRunner, ShowOutput, UserShell};
-pub use context::{CommandLimits, NoChanges, RecentOf, RequestChanges, ToolContext};
+pub use context::{CommandLimits, NoChanges, RecentOf, RequestChanges, RequestDiff, ToolContext};
 pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
 pub use recorded::{RecordedFile, RecordedLines, recorded};
+pub use removed_encodings::RemovedEncodings;
 pub use saved::{SavedContent, SavedFile, WhyLeftOut, digest_of, save};
 pub(crate) use shadow::Snapshot;
 pub use shadow::{ShadowError, ShadowRepositories};

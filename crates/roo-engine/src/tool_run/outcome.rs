@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::recorded::RecordedFile;
+use super::removed_encodings::RemovedEncodings;
 use super::saved::SavedFile;
 use crate::intent_store::Binding;
 use roo_protocol::event::ToolStatus;
@@ -29,6 +30,8 @@ pub struct Outcome {
     pub edits: Vec<AppliedEdit>,
     /// Files that changed, as far as their texts are known.
     pub changes: Vec<FileChange>,
+    /// The encodings of those that were deleted or moved.
+    pub encodings: RemovedEncodings,
     /// The same changes for the log.
     pub recorded: Vec<RecordedFile>,
     /// The same files before and after, for checkpoints.
@@ -85,6 +88,7 @@ impl Outcome {
             seen: vec![],
             edits: vec![],
             changes: vec![],
+            encodings: RemovedEncodings::default(),
             recorded: vec![],
             saved: vec![],
             command: None,

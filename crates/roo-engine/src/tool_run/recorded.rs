@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::removed_encodings::RemovedEncodings;
 use roo_protocol::review::HunkKind;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::hunks;
 use roo_trace::record::{Author, FileChange, Side};
+use roo_workspace::TextEncoding;
 
 /// The largest text of which changes are recorded, in bytes.
 const LARGEST: usize = 256 << 10;
@@ -28,6 +30,9 @@ pub struct RecordedFile {
     pub by_user: bool,
     /// Its changes, in the order of lines.
     pub changes: Vec<RecordedLines>,
+    /// The encoding of a file that was deleted; none for plain UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<TextEncoding>,
 }
 
 /// One change of a file.
@@ -56,7 +61,7 @@ pub struct RecordedLines {
 
 /// The changes of a call's files, as far as their texts are known and not too large. Changes of lines with a secret are left
 /// out: the log has none.
-pub fn recorded(changes: &[FileChange], mask: &TextMask) -> Vec<RecordedFile> {
+pub fn recorded(changes: &[FileChange], encodings: &RemovedEncodings, mask: &TextMask) -> Vec<RecordedFile> {
     let mut files = Vec::new();
     let mut rest = changes.iter().take(MOST_FILES).peekable();
     while let Some(change) = rest.next() {
@@ -69,6 +74,7 @@ pub fn recorded(changes: &[FileChange], mask: &TextMask) -> Vec<RecordedFile> {
                 path: change.path.clone(),
                 by_user: change.author == Author::Human,
                 changes: lines_of(change, mask).unwrap_or_default(),
+                encoding: encodings.of(&change.path).filter(|_| change.after == Side::Absent),
             }),
         }
     }
@@ -92,6 +98,7 @@ fn edited_proposal(proposal: &FileChange, by_user: &FileChange, mask: &TextMask)
         path: proposal.path.clone(),
         by_user,
         changes,
+        encoding: None,
     })
 }
 
@@ -262,7 +269,10 @@ mod tests {
             author: Author::Ai,
         };
         let mask = TextMask::new(true, ExactValues::default);
-        recorded(&[change], &mask).into_iter().flat_map(|file| file.changes).collect()
+        recorded(&[change], &RemovedEncodings::default(), &mask)
+            .into_iter()
+            .flat_map(|file| file.changes)
+            .collect()
     }
 
     #[test]
@@ -285,7 +295,8 @@ mod tests {
             author: Author::Ai,
         };
         let mask = TextMask::new(true, ExactValues::default);
-        let files = recorded(&change.edited_by_user("a\nB\nc\nD\ne\n"), &mask);
+        let by_user = change.edited_by_user("a\nB\nc\nD\ne\n");
+        let files = recorded(&by_user, &RemovedEncodings::default(), &mask);
         let lines = files.iter().flat_map(|file| {
             file.changes.iter().map(|lines| (file.by_user, lines.old_text.as_str(), lines.new_text.as_str()))
         });

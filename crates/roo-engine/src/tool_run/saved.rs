@@ -8,11 +8,13 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::recorded::{RecordedLines, lines_without_secrets};
+use super::removed_encodings::RemovedEncodings;
 use roo_durable::{Contents, LARGEST_CONTENT};
 use roo_protocol::checkpoint::FileChangeKind;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_trace::record::{FileChange, Side};
+use roo_workspace::TextEncoding;
 
 /// A file that a task changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,9 @@ pub struct SavedFile {
     /// The changes by lines, where a content holds a secret elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<RecordedLines>,
+    /// The encoding of a file that is gone after; none for plain UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<TextEncoding>,
 }
 
 /// Content of a file at one time.
@@ -95,7 +100,12 @@ impl SavedFile {
 
 /// Saves changes of files. A file that is moved is deleted in one place and created in the other. Returns the digests of
 /// contents that are new too: they are not durable yet.
-pub fn save(changes: &[FileChange], contents: &Contents, mask: &TextMask) -> (Vec<SavedFile>, Vec<Digest>) {
+pub fn save(
+    changes: &[FileChange],
+    encodings: &RemovedEncodings,
+    contents: &Contents,
+    mask: &TextMask,
+) -> (Vec<SavedFile>, Vec<Digest>) {
     let (mut files, mut new) = (Vec::new(), Vec::new());
     let mut keep = |side: &Side| match side {
         Side::Absent => SavedContent::Absent,
@@ -121,12 +131,16 @@ pub fn save(changes: &[FileChange], contents: &Contents, mask: &TextMask) -> (Ve
         }
         let is_secret = [before, after].contains(&SavedContent::LeftOut(WhyLeftOut::Secret));
         let lines = is_secret.then(|| lines_without_secrets(change, mask)).flatten().unwrap_or_default();
+        let file = |path: &String, before, after, lines| {
+            let encoding = encodings.of(path).filter(|_| after == SavedContent::Absent);
+            SavedFile { path: path.clone(), before, after, lines, encoding }
+        };
         match from {
             Some(from) => files.extend([
-                SavedFile { path: from.clone(), before, after: SavedContent::Absent, lines: vec![] },
-                SavedFile { path: change.path.clone(), before: SavedContent::Absent, after, lines: vec![] },
+                file(from, before, SavedContent::Absent, vec![]),
+                file(&change.path, SavedContent::Absent, after, vec![]),
             ]),
-            None => files.push(SavedFile { path: change.path.clone(), before, after, lines }),
+            None => files.push(file(&change.path, before, after, lines)),
         }
     }
     (files, new)

@@ -151,6 +151,7 @@ impl Told {
             self.outcome.seen.push((name, changed.after));
         }
         self.applied(changed);
+        self.removed(edit, changed);
         self.outcome.changes.push(change_of(edit, changed));
     }
 
@@ -168,7 +169,15 @@ impl Told {
         self.applied(changed);
         let change = change_of(edit, changed);
         let after = text.map_or(Side::Absent, Side::text);
+        self.removed(edit, changed);
         self.outcome.changes.push(FileChange { after, author: Author::Mixed, ..change });
+    }
+
+    /// A file that is gone from its place.
+    fn removed(&mut self, edit: &FileEdit, changed: &ChangedFile) {
+        if let Some(encoding) = changed.removed_encoding {
+            self.outcome.encodings.add(edit.file().display(), encoding);
+        }
     }
 
     fn applied(&mut self, changed: &ChangedFile) {
@@ -238,7 +247,7 @@ mod tests {
         let fixture = Fixture::new(&[("a.rs", "old\n"), ("gone.rs", "x\n"), ("from.rs", "same\n")]);
         let at = |name| place(&fixture, name);
         let edits = vec![
-            FileEdit::Create { file: at("docs/new.md"), text: "new\n".into() },
+            FileEdit::create(at("docs/new.md"), "new\n".into()),
             FileEdit::Update { file: at("a.rs"), before: "old\n".into(), after: "new\n".into() },
             FileEdit::Delete { file: at("gone.rs"), before: "x\n".into() },
             FileEdit::Move {

@@ -2,19 +2,18 @@
 //! work tree to be resolved there.
 
 use futures_util::future::BoxFuture;
-use roo_text::diff;
-use serde_json::Map;
 
 use super::apply_patch;
+use super::patch_call::patch_call;
 use crate::mentions::git::{Git, GitError, Snapshots};
 use crate::policy::{Action, ConflictingFile, MergeConflict, Permitted, ProposedMerge, shown_patch};
 use crate::tool_run::{Outcome, ToolContext};
-use roo_catalog::{ToolCall, ToolName};
+use roo_catalog::ToolCall;
 use roo_model::prompts::replies;
 use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::{Digest, ToolCallId};
+use roo_protocol::ids::Digest;
 use roo_sandbox::exec::Environment;
-use roo_workspace::{FileEdit, Purpose};
+use roo_workspace::Purpose;
 
 impl Action for ProposedMerge {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -28,17 +27,6 @@ impl Action for ProposedMerge {
     fn for_hooks(&self) -> Option<ToolCall> {
         patch_call("merge", &self.patch.edits)
     }
-}
-
-/// Returns the call of `apply_patch` that makes these edits, as which user hooks see them; none for no edits.
-pub(super) fn patch_call(id: &str, edits: &[FileEdit]) -> Option<ToolCall> {
-    if edits.is_empty() {
-        return None;
-    }
-    let mut params = Map::new();
-    params.insert("patch".to_owned(), as_patch(edits).into());
-    let name = ToolName::ApplyPatch.as_str().to_owned();
-    Some(ToolCall { id: ToolCallId::new(id), name, params, problem: None, note: None })
 }
 
 impl Action for MergeConflict {
@@ -104,34 +92,4 @@ async fn resolve_in_worktree(conflict: &MergeConflict, context: &ToolContext) ->
     outcome.seen = names.iter().map(|name| ((*name).to_owned(), None)).collect();
     outcome.conflicts = conflicts;
     Ok(outcome)
-}
-
-/// Writes changes of files as a patch, as models write them.
-fn as_patch(edits: &[FileEdit]) -> String {
-    let mut patch = "*** Begin Patch\n".to_owned();
-    for edit in edits {
-        let name = edit.file().display();
-        match (edit.before(), edit.after()) {
-            (None, Some(text)) => {
-                patch.push_str(&format!("*** Add File: {name}\n"));
-                text.lines().for_each(|line| patch.push_str(&format!("+{line}\n")));
-            }
-            (Some(before), Some(after)) => {
-                patch.push_str(&format!("*** Update File: {name}\n"));
-                // Without the names above the hunks.
-                for line in
-                    diff::unified(before, after, &name).lines().skip_while(|line| !line.starts_with("@@"))
-                {
-                    match line.as_bytes().first() {
-                        Some(b'@') => patch.push_str("@@\n"),
-                        Some(b' ' | b'+' | b'-') => patch.push_str(&format!("{line}\n")),
-                        _ => {}
-                    }
-                }
-            }
-            _ => patch.push_str(&format!("*** Delete File: {name}\n")),
-        }
-    }
-    patch.push_str("*** End Patch");
-    patch
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use crate::mentions::without_tags;
 use crate::policy::{
     Action, BrowserBounds, BrowserSandboxRequest, CheckedCall, Gate, NamedAllowRule, NetworkRules, PageGrant,
     PageNetwork, PageRequest, Permitted, PolicyContext, Refusal, RefusalRule, Tool, ToolCallContext,
 };
+use crate::tagged_text::without_tags;
 use crate::tool_run::{Outcome, ToolContext};
 use roo_browser::{
     Browser, BrowserError, BrowserProcess, Destinations, KeyPress, LaunchOptions, LaunchedBrowser, LogEntry,

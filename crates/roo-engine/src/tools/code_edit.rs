@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::apply_patch;
-use super::attempt_completion::patch_call;
 use super::code_question::{About, open_documents};
+use super::patch_call::patch_call;
 use crate::policy::{
     Action, CheckedCall, Gate, Permitted, Preview, ProposedPatch, ProposedRefactoring, Refusal, RefusalRule,
     ToolCallContext, shown_patch,

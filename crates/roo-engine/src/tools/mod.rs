@@ -32,6 +32,7 @@ mod list_code_definition_names;
 mod list_files;
 mod native;
 mod new_task;
+mod patch_call;
 mod read_command_output;
 mod read_file;
 mod rename_symbol;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::policy::{
     Access, Action, CallAssessment, CheckedCall, Gate, Permitted, Plan, Refusal, Tool, ToolCallContext,
 };
-use crate::tool_run::{Outcome, ToolContext};
+use crate::tool_run::{Outcome, RequestDiff, ToolContext};
 use roo_catalog::ViewDiff;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::rule::RuleSubject;
@@ -60,13 +60,12 @@ impl Action for ShowChanges {
     }
 }
 
-fn shown(diff: &str) -> Outcome {
+fn shown(RequestDiff { text: diff, files }: &RequestDiff) -> Outcome {
     if diff.is_empty() {
         let text = "This request has not changed anything so far.";
         return Outcome::new(ToolStatus::Ok, text, "No changes");
     }
-    let files = diff.lines().filter(|line| line.starts_with("+++ ")).count();
-    let summary = format!("Changes of {}", render::counted(files, "file"));
+    let summary = format!("Changes of {}", render::counted(*files, "file"));
     let end = (0..=RESULT_BYTES.min(diff.len())).rev().find(|&end| diff.is_char_boundary(end));
     let kept = diff.get(..end.unwrap_or_default()).unwrap_or_default();
     let text = match kept.len() < diff.len() {
@@ -82,10 +81,11 @@ mod tests {
 
     #[test]
     fn a_long_diff_is_cut_and_says_how_to_see_the_rest() {
-        assert_eq!(shown("").text, "This request has not changed anything so far.");
-        let outcome = shown("--- a/a\n+++ b/a\n@@ -1,1 +1,1 @@ c1.1 apply_diff\n-a\n+b\n");
-        assert_eq!(outcome.summary, "Changes of 1 file");
-        let long = shown(&format!("--- a/a\n+++ b/a\n{}", "+ä\n".repeat(RESULT_BYTES)));
+        assert_eq!(shown(&RequestDiff::default()).text, "This request has not changed anything so far.");
+        let text = "--- a/a\n+++ b/a\n@@ -1,1 +1,1 @@ c1.1 apply_diff\n-a\n+++ b\n".to_owned();
+        assert_eq!(shown(&RequestDiff { text, files: 1 }).summary, "Changes of 1 file");
+        let text = format!("--- a/a\n+++ b/a\n{}", "+ä\n".repeat(RESULT_BYTES));
+        let long = shown(&RequestDiff { text, files: 1 });
         assert!(long.text.len() < RESULT_BYTES + 100 && long.text.ends_with("to see its changes.)"));
     }
 }

@@ -134,10 +134,14 @@ impl<'a> Environment<'a> {
 pub fn environment(facts: &Environment<'_>) -> String {
     let mut text = "<environment_details>\n".to_owned();
     if let Some(tree) = facts.files {
-        section(&mut text, "Workspace Files (told once; list_files shows more)", tree);
+        section(
+            &mut text,
+            "Workspace Files (as the task begins, shown only this once; list_files shows more)",
+            tree,
+        );
     }
     if let Some(git) = facts.git {
-        section(&mut text, "Git", &exact_line(git));
+        section(&mut text, "Git (as the task begins, shown only this once)", &exact_line(git));
     }
     files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
     if let Some(active) = &facts.active_file {

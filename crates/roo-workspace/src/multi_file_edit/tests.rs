@@ -259,7 +259,7 @@ async fn every_file_must_be_what_its_edit_was_made_from() {
     }
     let fixture = Fixture::new(Some(FakeEditor::all));
     let file = fixture.workspace.resolve("c.txt", Purpose::Write).unwrap();
-    let edits = [fixture.update("a.txt", "unsaved\n"), FileEdit::Create { file, text: "x".into() }];
+    let edits = [fixture.update("a.txt", "unsaved\n"), FileEdit::create(file, "x".into())];
     let error = fixture.workspace.write_all(&edits, "label").await.unwrap_err();
     assert!(matches!(error, WriteError::Exists { .. }), "{error}");
     assert_eq!(fixture.holds(), BEFORE);
@@ -279,4 +279,38 @@ async fn a_byte_order_mark_goes_along_with_a_moved_file() {
     fixture.workspace.write_all(&[moved], "label").await.unwrap();
     assert_eq!(fs::read_to_string(fixture.path("deep/e.txt")).unwrap(), "\u{feff}new\r\n");
     assert!(!fixture.path("c.txt").exists());
+}
+
+#[tokio::test]
+async fn a_removed_file_comes_back_with_every_byte_whatever_its_encoding() {
+    let wide: Vec<u8> = "\u{feff}Straße\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let all = [
+        (b"Stra\xdfe und B\xfccher\n".to_vec(), "Straße und Bücher\n"),
+        (wide, "Straße\r\n"),
+        ("\u{feff}Straße\n".into(), "Straße\n"),
+        ("Straße\n".into(), "Straße\n"),
+    ];
+    for (bytes, text) in all {
+        let fixture = Fixture::new(None);
+        let resolve = |name| fixture.workspace.resolve(name, Purpose::Write).unwrap();
+        let content = |name| fs::read(fixture.path(name)).ok();
+        fs::write(fixture.path("c.txt"), &bytes).unwrap();
+        let deleted = FileEdit::Delete { file: resolve("c.txt"), before: text.into() };
+        let moved = FileEdit::Move {
+            from: resolve("c.txt"),
+            to: resolve("e.txt"),
+            before: text.into(),
+            after: text.into(),
+        };
+        for edit in [deleted, moved] {
+            let changed = fixture.workspace.write_all(std::slice::from_ref(&edit), "label").await.unwrap();
+            assert_eq!(content("c.txt"), None);
+            let inverse = edit.inverse(changed[0].removed_encoding.unwrap());
+            fixture.workspace.write_all(&[inverse], "label").await.unwrap();
+            assert_eq!((content("c.txt"), content("e.txt")), (Some(bytes.clone()), None));
+        }
+    }
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let changed = fixture.write().await.unwrap();
+    assert!(changed.iter().all(|file| file.removed_encoding.is_none()), "nothing was deleted or moved");
 }

@@ -1639,6 +1639,7 @@ mod kills {
             before: before.map(Digest::of),
             after: after.map(Digest::of),
             moved_from: None,
+            encoding: None,
         };
         let patch = || {
             let mut sim = Sim::calling([call("apply_patch", json!({ "patch": "p" }))]);

@@ -884,7 +884,13 @@ fn made(folder: &str) -> Input {
 
 /// The gate allows the merge of a branch's work tree.
 fn merge_allowed(snapshot: &str) -> PolicyDecision {
-    let file = PlannedFile { path: "a".into(), before: None, after: Some(Digest::of("a")), moved_from: None };
+    let file = PlannedFile {
+        path: "a".into(),
+        before: None,
+        after: Some(Digest::of("a")),
+        moved_from: None,
+        encoding: None,
+    };
     let merge = Some(PlannedMerge { snapshot: snapshot.into(), left_out: vec![] });
     let plan = Plan::WriteAll(PlannedPatch { files: vec![file], merge });
     PolicyDecision::Allow { rule: NamedAllowRule::Write.into(), reason: "So.".into(), plan }
