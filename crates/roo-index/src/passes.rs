@@ -197,6 +197,8 @@ impl Passes {
     fn begin_pass(&self, mask: &mut Mask, stop: &CancellationToken) -> HashSet<IndexedFile> {
         let mut state = self.state();
         state.stage = Stage::InPass(stop.clone());
+        // What the pass before counted is not what this one has done.
+        self.progress.send_modify(|progress| progress.files = Some((0, 0)));
         if let Some(newer) = state.mask.take() {
             *mask = newer;
         }
