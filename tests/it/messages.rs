@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
@@ -69,25 +70,35 @@ fn with_words<'a>(literals: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// The texts of a source file for people, in their order.
 fn messages(source: &str) -> Vec<String> {
     let code = production(source);
+    let all = all_literals(&code);
     let places = Regex::new(PLACES).unwrap();
+    // What looks like a place within a text is none.
+    let places =
+        places.find_iter(&code).filter(|place| !all.iter().any(|text| text.contains(&place.start())));
     let of_place = |place: regex::Match<'_>| literals(&code[place.end()..], place.as_str().ends_with('('));
-    with_words(places.find_iter(&code).flat_map(of_place))
+    with_words(places.flat_map(of_place))
 }
 
 /// All texts of a source file.
 fn all_texts(source: &str) -> Vec<String> {
     let code = production(source);
-    let mut found = Vec::new();
-    let mut rest = code.as_str();
-    while let Some(begin) = rest.find('"') {
-        let is_raw = rest[..begin].ends_with("r#");
-        let literal = &rest[begin + 1..];
-        let end = if is_raw { literal.find("\"#") } else { Some(end_of_literal(literal, 0)) };
-        let end = end.unwrap_or(literal.len());
-        found.push(&literal[..end]);
-        rest = literal.get(end + 1..).unwrap_or_default();
+    with_words(all_literals(&code).into_iter().map(|text| &code[text]))
+}
+
+/// Where the string literals of code are, without their quotes.
+fn all_literals(code: &str) -> Vec<Range<usize>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(quote) = code[at..].find('"') {
+        let begin = at + quote + 1;
+        let end = if code[..begin - 1].ends_with("r#") {
+            code[begin..].find("\"#").map_or(code.len(), |length| begin + length)
+        } else {
+            end_of_literal(code, begin)
+        };
+        found.push(begin..end);
+        at = code.len().min(end + 1);
     }
-    with_words(found.into_iter())
+    found
 }
 
 /// The string literals up to the end of a call whose arguments begin here, or else of a statement.
@@ -205,7 +216,7 @@ fn all_texts_of_a_file_are_found() {
 fn texts_are_found_where_messages_are_made() {
     let source = "/// An \"unknown file\" here.\n#[error(\"{path} can't be read: {source}\", .path.display())]\nfn f() {\n    \
                   let message = format!(\"the file has more than {LIMIT} \\\n        bytes\");\n    log(\"it is not \
-                  listed\");\n    problems.error(&[key(\"a b\")], \"`a` must be { '\\\"' } a list\".to_owned());\n}\n";
+                  listed\"); say(\"its text: {}\", code, \"not one either\");\n    problems.error(&[key(\"a b\")], \"`a` must be { '\\\"' } a list\".to_owned());\n}\n";
     let expected = ["{path} can't be read: {source}", "the file has more than {LIMIT} bytes"];
     assert_eq!(messages(source)[..2], expected);
     assert_eq!(messages(source).len(), 3);
