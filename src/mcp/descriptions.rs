@@ -24,10 +24,13 @@ const TEXTS: usize = 1 << 20;
 pub(super) struct KnownDescriptions {
     file: PrivateFile,
     /// What was read last, for as long as the file is as it was. Not locked while the file is used.
-    held: Arc<Mutex<Option<(Fingerprint, Arc<Known>)>>>,
+    held: Arc<Mutex<Option<Held>>>,
 }
 
 type Known = BTreeMap<String, Description>;
+
+/// What was read, and the state of the file then.
+type Held = (Fingerprint, Arc<Known>);
 
 /// Description of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,7 +60,7 @@ impl KnownDescriptions {
         Self { file: PrivateFile::new(file), held: Arc::default() }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<(Fingerprint, Arc<Known>)>> {
+    fn held(&self) -> MutexGuard<'_, Option<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
