@@ -270,6 +270,43 @@ mod tests {
             &["1-3 class A {", "2-2   fun b() {}", "4-4 fun c() = 1"],
         );
         check(
+            "a.scala",
+            "package a\ntrait A {\n  def b: Int\n  type C\n}\ncase class D(e: Int) extends A {\n  def b: Int = {\n    def inner() = 1\n    1\n  }\n  val f = 2\n}\nobject D {\n  def apply() = new D(1)\n}\nenum G:\n  case H, I\n  def j = 1\nextension (s: String)\n  def k = s\ndef l(x: Int): Int = x\n",
+            &[
+                "2-5 trait A {",
+                "3-3   def b: Int",
+                "4-4   type C",
+                "6-12 case class D(e: Int) extends A {",
+                "7-10   def b: Int = {",
+                "13-15 object D {",
+                "14-14   def apply() = new D(1)",
+                "16-18 enum G:",
+                "18-18   def j = 1",
+                "19-20 extension (s: String)",
+                "20-20   def k = s",
+                "21-21 def l(x: Int): Int = x",
+            ],
+        );
+        check(
+            "a.swift",
+            "import A\npublic class B<T>: C {\n  let d = 1\n  var e: Int { return 2 }\n  init(f: Int) {}\n  func g() -> Int {\n    func inner() {}\n    return 1\n  }\n  enum H { case i }\n}\nprotocol J {\n  associatedtype K\n  func l()\n}\nextension B: J {\n  static func l() {}\n}\nactor M {}\ntypealias N = B\nfunc o(_ p: Int) -> Int { 1 }\n",
+            &[
+                "2-11 public class B<T>: C {",
+                "4-4   var e: Int { return 2 }",
+                "5-5   init(f: Int) {}",
+                "6-9   func g() -> Int {",
+                "10-10   enum H { case i }",
+                "12-15 protocol J {",
+                "13-13   associatedtype K",
+                "14-14   func l()",
+                "16-18 extension B: J {",
+                "17-17   static func l() {}",
+                "19-19 actor M {}",
+                "20-20 typealias N = B",
+                "21-21 func o(_ p: Int) -> Int { 1 }",
+            ],
+        );
+        check(
             "a.zig",
             "const A = struct {\n    fn b() void {}\n};\nfn c() void {}\n",
             &["1-3 const A = struct {", "2-2     fn b() void {}", "4-4 fn c() void {}"],
