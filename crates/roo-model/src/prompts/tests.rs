@@ -173,7 +173,7 @@ fn descriptions_sent_beside_a_native_prompt_name_only_tools_that_are_there() {
         let tools = tools(mode);
         for tool in &tools {
             let schema = roo_catalog::native_schema(tool.spec()).to_string();
-            let text = format!("{} {schema}", tool.spec().description);
+            let text = format!("{} {schema}", tool.spec().native_description());
             let named = names(&text);
             for spec in TOOLS.iter().filter(|spec| !tools.contains(&spec.name)) {
                 assert!(!named.contains(spec.name.as_str()), "{}: {tool} names {}", mode.slug, spec.name);
