@@ -1,13 +1,15 @@
 //! What a file defines: functions, types and their members, headings, keys.
 
+use std::ops::ControlFlow;
+
 use roo_text::lines::LineRange;
-use tree_sitter::Node;
+use tree_sitter::{Node, Tree};
 
 use super::grammar::{Language, Role};
 use super::{markdown, parse};
 
 /// The most definitions of a file.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// Reasons why the definitions of a file can't be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,18 +39,28 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
     let language = Language::from_path(path).ok_or(SyntaxError::UnknownLanguage)?;
     let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
     let mut found = Vec::new();
+    each(language, &tree, |node| {
+        let lines = lines_of(node);
+        // A type that is defined and named at once is one definition.
+        if found.last() != Some(&lines) {
+            found.push(lines);
+        }
+        if found.len() == MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    Ok(found)
+}
+
+/// Looks at every definition of a tree in the order of the text, until that is enough.
+pub(super) fn each<'t>(
+    language: Language,
+    tree: &'t Tree,
+    mut look: impl FnMut(Node<'t>) -> ControlFlow<()>,
+) {
     let mut todo = vec![(tree.root_node(), 0)];
     while let Some((node, level)) = todo.pop() {
         let role = language.role(node);
-        if role.is_some() {
-            let lines = lines_of(node);
-            // A type that is defined and named at once is one definition.
-            if found.last() != Some(&lines) {
-                found.push(lines);
-            }
-            if found.len() == MOST {
-                break;
-            }
+        if role.is_some() && look(node).is_break() {
+            return;
         }
         let level = level + usize::from(role.is_some());
         if role == Some(Role::Inner) || level >= language.levels() {
@@ -59,7 +71,6 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
         todo.extend(node.named_children(&mut cursor).map(|child| (child, level)));
         todo[first..].reverse();
     }
-    Ok(found)
 }
 
 /// The lines of the definitions of a name, such as `parse`, `Parser::parse` or `Parser.parse`, in the order of the text. A line that
@@ -89,14 +100,14 @@ pub fn definitions_of(path: &str, text: &str, name: &str) -> Result<Vec<LineRang
 }
 
 /// A definition with the decorators directly before it.
-fn with_decorators(lines: &[&str], range: LineRange) -> LineRange {
+pub(super) fn with_decorators(lines: &[&str], range: LineRange) -> LineRange {
     let before = lines.get(..range.start - 1).unwrap_or_default().iter().rev();
     let decorators = before.take_while(|line| line.trim_start().starts_with('@')).count();
     LineRange { start: range.start - decorators, end: range.end }
 }
 
 /// The first line of a definition that is neither an attribute nor a comment.
-fn signature(lines: &[&str], range: LineRange) -> String {
+pub(super) fn signature(lines: &[&str], range: LineRange) -> String {
     let own = lines.get(range.start - 1..range.end.min(lines.len())).unwrap_or_default();
     let is_before = |line: &&&str| {
         let line = line.trim();
@@ -130,7 +141,7 @@ fn is_markdown(path: &str) -> bool {
     path.ends_with(".md") || path.ends_with(".markdown")
 }
 
-fn lines_of(node: Node<'_>) -> LineRange {
+pub(super) fn lines_of(node: Node<'_>) -> LineRange {
     let (start, end) = (node.start_position(), node.end_position());
     // Some nodes end with the line end, which is before the next line.
     let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };

@@ -139,10 +139,12 @@ languages! {
 impl Language {
     /// The number of levels of definitions that are worth naming: the keys of data are many.
     pub(super) fn levels(self) -> usize {
-        match self {
-            Self::Json | Self::Toml | Self::Yaml => 2,
-            _ => usize::MAX,
-        }
+        if self.is_data() { 2 } else { usize::MAX }
+    }
+
+    /// Whether its files hold data rather than code.
+    pub(super) fn is_data(self) -> bool {
+        matches!(self, Self::Json | Self::Toml | Self::Yaml)
     }
 
     /// What a node defines; none for one that is only a part of something.
