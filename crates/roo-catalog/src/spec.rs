@@ -66,6 +66,8 @@ pub enum Needs {
     CodeIndex,
     /// A browser.
     Browser,
+    /// A profile that makes images.
+    ImageGeneration,
 }
 
 /// Types of a parameter's value.

@@ -34,10 +34,11 @@ fn modes() -> Modes {
     ])
 }
 
-/// There are no skills, no language servers and no browser unless a test says so.
+/// There are no skills, no language servers, no browser and no images unless a test says so.
 fn tools(mode: &Mode) -> Vec<ToolName> {
     let is_always_there = |tool: &ToolName| {
-        !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer | Needs::Browser)
+        let needs = tool.spec().needs;
+        !matches!(needs, Needs::Skills | Needs::LanguageServer | Needs::Browser | Needs::ImageGeneration)
     };
     mode.tools().into_iter().filter(is_always_there).collect()
 }
