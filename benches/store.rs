@@ -285,6 +285,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         server_tools,
         language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
         code_index: Arc::new(roo_index::CodeIndex::none()),
+        models: Arc::new(roo_model::providers::ConfiguredModels),
         is_worktree: false,
     };
     Some((Gate::new(grounds), root))

@@ -187,7 +187,11 @@ impl<'a> PlayContext<'a> {
                 mode,
                 &self.modes,
                 protocol,
-                ToolSources { has_code_index: self.settings.index.enabled, ..ToolSources::built_in(choice) },
+                ToolSources {
+                    has_code_index: self.settings.index.enabled,
+                    has_image_generation: self.settings.generates_images(),
+                    ..ToolSources::built_in(choice)
+                },
                 &self.customization,
                 Governed { orchestration: &self.orchestration, require: self.settings.intents.require },
                 &self.workspace,

@@ -285,7 +285,11 @@ fn check_windows(
             continue;
         }
         let choice = profile.tools();
-        let tools = ToolSources { has_code_index: settings.index.enabled, ..ToolSources::built_in(&choice) };
+        let tools = ToolSources {
+            has_code_index: settings.index.enabled,
+            has_image_generation: settings.generates_images(),
+            ..ToolSources::built_in(&choice)
+        };
         let protocol = profile.tool_protocol();
         let instructions =
             Instructions::new(mode, &modes, protocol, tools, customization, governed, &workspace);

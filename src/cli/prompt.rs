@@ -42,7 +42,11 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
-    let tools = ToolSources { has_code_index: settings.index.enabled, ..ToolSources::built_in(&choice) };
+    let tools = ToolSources {
+        has_code_index: settings.index.enabled,
+        has_image_generation: settings.generates_images(),
+        ..ToolSources::built_in(&choice)
+    };
     let composed =
         Instructions::new(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {

@@ -246,6 +246,7 @@ impl SessionContext {
             recorder: Arc::clone(&recorder),
             server_tools: Arc::new(NoServerTools),
             language_servers: Arc::new(LanguageServers::none()),
+            models: Arc::new(roo_model::providers::ConfiguredModels),
             is_worktree: false,
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());

@@ -2,6 +2,7 @@
 //! and arguments of prompts of MCP servers.
 //! Task documents and forms of typed clients offer the same, in the same order.
 
+mod of_code;
 mod of_servers;
 
 use std::cmp::Reverse;
@@ -75,13 +76,15 @@ pub(super) async fn complete(
             let (of_servers, has_more) = of_servers::resources(services, typed).await?;
             let typed = typed.to_owned();
             let workspace = Arc::clone(services.engine.workspace());
+            let of_code = of_code::symbols(&workspace, &typed).await?;
             let open: HashSet<PathBuf> =
                 session.documents.with_files().into_iter().map(|(path, _)| path).collect();
             let listed = tokio::task::spawn_blocking(move || mentions(&workspace, &typed, &open));
             let (mut items, is_cut) = listed.await.map_err(|_| Error::internal_error())?;
             let keywords = items.iter().take_while(|item| item.kind == PromptItemKind::Keyword).count();
             items.splice(keywords..keywords, of_servers);
-            (items, is_cut || has_more)
+            items.extend(of_code.symbols);
+            (items, is_cut || has_more || of_code.is_cut)
         }
     };
     Ok(Some(PromptCompletion { replaced, items, is_incomplete }))

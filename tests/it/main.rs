@@ -27,6 +27,7 @@ mod forks;
 mod governed;
 mod grants;
 mod hooked;
+mod images;
 mod language_servers;
 mod live_settings;
 mod many_tasks;

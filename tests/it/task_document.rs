@@ -361,6 +361,17 @@ fn a_typed_client_gets_the_completions_of_a_prompt_best_first() {
     assert_eq!(texts(&answer), ["@src/deep/cart.py", "@cart.png", "@my\\ carts.md", "@old_cart.txt"]);
     assert_eq!(answer["items"][1]["kind"], "image");
     assert_eq!(texts(&complete(&mut client, "@secret")), Vec::<String>::new());
+    // What an editor has open counts as it is there.
+    client.open(
+        &home.work("src/deep/tax.py"),
+        "class TaxRate:\n    def tax_of(self): pass\n\ndef tax_of(): pass\n",
+    );
+    let answer = complete(&mut client, "@tax_");
+    assert_eq!(
+        answer["items"],
+        json!([{ "text": "@tax_of", "kind": "symbol", "detail": "src/deep/tax.py:2 and 1 more" }])
+    );
+    assert_eq!(texts(&complete(&mut client, "@symbol:Tax")), ["@symbol:TaxRate"]);
     let all = texts(&complete(&mut client, "@"));
     assert_eq!(all[..3], ["@problems", "@git-changes", "@src/deep/cart.py"]);
     assert!(all.contains(&"@src/deep/".to_owned()), "{all:?}");

@@ -1,5 +1,6 @@
 //! Tools that aren't known before the program runs, and what a model is offered of any tool.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -138,11 +139,11 @@ impl OfferedTool {
         }
     }
 
-    /// For the model: what it does.
-    pub fn description(&self) -> &str {
+    /// For the model, beside the schema: what it does, and how it is called right and wrong where that pays.
+    pub fn description(&self) -> Cow<'_, str> {
         match self {
-            Self::BuiltIn(tool) => tool.spec().description,
-            Self::Server(tool) => &tool.offered,
+            Self::BuiltIn(tool) => tool.spec().native_description(),
+            Self::Server(tool) => tool.offered.as_str().into(),
         }
     }
 

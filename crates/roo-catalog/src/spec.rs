@@ -1,7 +1,10 @@
 //! Specification of each tool, as the table of tools holds it.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
+use crate::reader::elements;
 use crate::tool_name::ToolName;
 
 /// Roo's tool groups, by which modes get their tools.
@@ -63,6 +66,8 @@ pub enum Needs {
     CodeIndex,
     /// A browser.
     Browser,
+    /// A profile that makes images.
+    ImageGeneration,
 }
 
 /// Types of a parameter's value.
@@ -134,6 +139,8 @@ pub struct ToolSpec {
     pub legacy_parameters: &'static [&'static str],
     /// Those of them whose text is kept as it is.
     pub legacy_verbatim: &'static [&'static str],
+    /// A parameter whose text has a format that no schema can tell.
+    pub own_format: Option<&'static str>,
     /// A correct call in the XML protocol.
     pub example: &'static str,
     /// A common wrong call and what is wrong with it.
@@ -157,9 +164,22 @@ impl ToolSpec {
             parameters: &[],
             legacy_parameters: &[],
             legacy_verbatim: &[],
+            own_format: None,
             example: "",
             mistake: "",
         }
+    }
+
+    /// Returns the description that models read beside the native schema. A wrong edit is written twice, so that of a tool
+    /// that changes files names its common mistake, and shows a text in a format that the schema can't tell: some hundred
+    /// tokens in all. For other tools the schema says enough.
+    pub fn native_description(&self) -> Cow<'static, str> {
+        if self.effect != Effect::Write {
+            return self.description.into();
+        }
+        let shown = self.own_format.and_then(|name| Some((name, elements(self.example, name).next()?)));
+        let right = shown.map(|(name, text)| format!("\n\nRight, as `{name}`:\n{}", text.trim_matches('\n')));
+        format!("{}{}\n\nWrong: {}", self.description, right.unwrap_or_default(), self.mistake).into()
     }
 }
 

@@ -14,6 +14,7 @@ macro_rules! with_tools {
             EditFile: edit_file,
             InsertContent: insert_content,
             ApplyPatch: apply_patch,
+            GenerateImage: generate_image,
             ListFiles: list_files,
             SearchFiles: search_files,
             CodebaseSearch: codebase_search,

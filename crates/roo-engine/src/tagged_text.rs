@@ -11,6 +11,7 @@ const TAGS: &[&str] = &[
     "git_commit",
     "mcp_prompt",
     "mcp_resource",
+    "symbol_definitions",
 ];
 
 /// A text in which neither our tags nor `own` begin or end.

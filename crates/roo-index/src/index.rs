@@ -226,6 +226,16 @@ impl CodeIndex {
         }
     }
 
+    /// Files that may have a name in them, the likeliest first, by the index as it is: it is not brought up to date, so files
+    /// may be missing, and others may have changed. Nothing where there is no index. Reads the disk.
+    pub fn files_with(&self, name: &str) -> Vec<Resolved> {
+        let Ok(passes) = self.passes() else { return vec![] };
+        passes.files_with(&question_words(name)).unwrap_or_else(|error| {
+            tracing::debug!(%error, "the code index could not be read");
+            vec![]
+        })
+    }
+
     /// State of the index; none where there is none. Reads the disk.
     ///
     /// # Errors
@@ -264,6 +274,39 @@ impl CodeIndex {
         if let Some(passes) = &self.passes {
             passes.stop().await;
         }
+    }
+}
+
+impl Passes {
+    /// The workspace folders that the index knows, by their ids in it.
+    fn folders(&self, store: &Store) -> Result<HashMap<i64, Resolved>, StoreError> {
+        let mut folders = HashMap::new();
+        for path in self.workspace.roots().paths() {
+            let place = path.to_str().and_then(|path| self.workspace.resolve(path, Purpose::List).ok());
+            if let (Some(root), Some(place)) = (store.root(path)?, place) {
+                folders.insert(root, place);
+            }
+        }
+        Ok(folders)
+    }
+
+    /// The files whose chunks have most of these words, as far as they may be read.
+    fn files_with(&self, words: &[String]) -> Result<Vec<Resolved>, StoreError> {
+        let Some(store) = self.directory.open_to_read()? else { return Ok(vec![]) };
+        let folders = self.folders(&store)?;
+        let scope = Scope::Roots(folders.keys().copied().collect());
+        let mut rules = HashMap::new();
+        let (mut seen, mut files) = (HashSet::new(), Vec::new());
+        for RankedChunk { chunk, .. } in store.with_words(words, &scope, CANDIDATES)? {
+            let Some(folder) = folders.get(&chunk.root) else { continue };
+            let rules = rules
+                .entry(chunk.root)
+                .or_insert_with(|| WalkRules::new(self.workspace.rules(folder), leave_out));
+            if rules.has(folder, &chunk.path) && seen.insert((chunk.root, chunk.path.clone())) {
+                files.push(folder.below(&chunk.path));
+            }
+        }
+        Ok(files)
     }
 }
 
@@ -415,14 +458,7 @@ impl Search {
         let Some(store) = self.passes.directory.open_existing()? else { return Ok(Found::default()) };
         // A pass may be under way, perhaps in another process.
         let moment = store.one_moment()?;
-        let mut roots = HashMap::new();
-        for path in self.passes.workspace.roots().paths() {
-            let place =
-                path.to_str().and_then(|path| self.passes.workspace.resolve(path, Purpose::List).ok());
-            if let (Some(root), Some(place)) = (store.root(path)?, place) {
-                roots.insert(root, place);
-            }
-        }
+        let roots = self.passes.folders(&store)?;
         let known: Vec<i64> = roots.keys().copied().collect();
         let completeness = Completeness::read(&store, &known)?;
         let Some(scope) = self.scope(&roots) else { return Ok(Found { completeness, ..Found::default() }) };

@@ -136,6 +136,27 @@ const RETRY: &str =
 const LOGIN: &str = "def check_password(user, password):\n    return user.verify(password)\n";
 
 #[tokio::test]
+async fn files_that_have_a_name_are_known_without_a_search() {
+    let fixture = Fixture::new(&[
+        ("a.rs", "fn retry_delay() {}\n"),
+        ("b.rs", "fn other() {}\n"),
+        ("hidden.rs", "fn retry_delay() {}\n"),
+    ]);
+    let files = |name: &str| -> Vec<String> {
+        fixture.index.files_with(name).iter().map(|file| file.display()).collect()
+    };
+    assert_eq!(files("retry_delay"), [""; 0], "nothing is indexed by looking");
+    fixture.find("delay of retries").await;
+    let mut found = files("retry_delay");
+    found.sort();
+    assert_eq!(found, ["a.rs", "hidden.rs"]);
+    fixture.put(".rooignore", "hidden.rs\n");
+    assert_eq!(files("retry_delay"), ["a.rs"]);
+    assert_eq!(files("unknown"), [""; 0]);
+    assert_eq!(CodeIndex::none().files_with("retry_delay").len(), 0);
+}
+
+#[tokio::test]
 async fn a_question_finds_code_by_the_parts_of_its_names() {
     let fixture =
         Fixture::new(&[("src/net.rs", RETRY), ("app/login.py", LOGIN), ("notes.txt", "nothing here\n")]);

@@ -53,4 +53,6 @@ pub enum PromptItemKind {
     Mode,
     /// A slash command.
     Command,
+    /// A name that code of the workspace defines.
+    Symbol,
 }

@@ -1,13 +1,15 @@
 //! What a file defines: functions, types and their members, headings, keys.
 
+use std::ops::ControlFlow;
+
 use roo_text::lines::LineRange;
-use tree_sitter::Node;
+use tree_sitter::{Node, Tree};
 
 use super::grammar::{Language, Role};
 use super::{markdown, parse};
 
 /// The most definitions of a file.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// Reasons why the definitions of a file can't be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,18 +39,28 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
     let language = Language::from_path(path).ok_or(SyntaxError::UnknownLanguage)?;
     let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
     let mut found = Vec::new();
+    each(language, &tree, |node| {
+        let lines = lines_of(node);
+        // A type that is defined and named at once is one definition.
+        if found.last() != Some(&lines) {
+            found.push(lines);
+        }
+        if found.len() == MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    Ok(found)
+}
+
+/// Looks at every definition of a tree in the order of the text, until that is enough.
+pub(super) fn each<'t>(
+    language: Language,
+    tree: &'t Tree,
+    mut look: impl FnMut(Node<'t>) -> ControlFlow<()>,
+) {
     let mut todo = vec![(tree.root_node(), 0)];
     while let Some((node, level)) = todo.pop() {
         let role = language.role(node);
-        if role.is_some() {
-            let lines = lines_of(node);
-            // A type that is defined and named at once is one definition.
-            if found.last() != Some(&lines) {
-                found.push(lines);
-            }
-            if found.len() == MOST {
-                break;
-            }
+        if role.is_some() && look(node).is_break() {
+            return;
         }
         let level = level + usize::from(role.is_some());
         if role == Some(Role::Inner) || level >= language.levels() {
@@ -59,7 +71,6 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
         todo.extend(node.named_children(&mut cursor).map(|child| (child, level)));
         todo[first..].reverse();
     }
-    Ok(found)
 }
 
 /// The lines of the definitions of a name, such as `parse`, `Parser::parse` or `Parser.parse`, in the order of the text. A line that
@@ -89,14 +100,14 @@ pub fn definitions_of(path: &str, text: &str, name: &str) -> Result<Vec<LineRang
 }
 
 /// A definition with the decorators directly before it.
-fn with_decorators(lines: &[&str], range: LineRange) -> LineRange {
+pub(super) fn with_decorators(lines: &[&str], range: LineRange) -> LineRange {
     let before = lines.get(..range.start - 1).unwrap_or_default().iter().rev();
     let decorators = before.take_while(|line| line.trim_start().starts_with('@')).count();
     LineRange { start: range.start - decorators, end: range.end }
 }
 
 /// The first line of a definition that is neither an attribute nor a comment.
-fn signature(lines: &[&str], range: LineRange) -> String {
+pub(super) fn signature(lines: &[&str], range: LineRange) -> String {
     let own = lines.get(range.start - 1..range.end.min(lines.len())).unwrap_or_default();
     let is_before = |line: &&&str| {
         let line = line.trim();
@@ -130,7 +141,7 @@ fn is_markdown(path: &str) -> bool {
     path.ends_with(".md") || path.ends_with(".markdown")
 }
 
-fn lines_of(node: Node<'_>) -> LineRange {
+pub(super) fn lines_of(node: Node<'_>) -> LineRange {
     let (start, end) = (node.start_position(), node.end_position());
     // Some nodes end with the line end, which is before the next line.
     let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
@@ -268,6 +279,43 @@ mod tests {
             "a.kt",
             "class A {\n  fun b() {}\n}\nfun c() = 1\n",
             &["1-3 class A {", "2-2   fun b() {}", "4-4 fun c() = 1"],
+        );
+        check(
+            "a.scala",
+            "package a\ntrait A {\n  def b: Int\n  type C\n}\ncase class D(e: Int) extends A {\n  def b: Int = {\n    def inner() = 1\n    1\n  }\n  val f = 2\n}\nobject D {\n  def apply() = new D(1)\n}\nenum G:\n  case H, I\n  def j = 1\nextension (s: String)\n  def k = s\ndef l(x: Int): Int = x\n",
+            &[
+                "2-5 trait A {",
+                "3-3   def b: Int",
+                "4-4   type C",
+                "6-12 case class D(e: Int) extends A {",
+                "7-10   def b: Int = {",
+                "13-15 object D {",
+                "14-14   def apply() = new D(1)",
+                "16-18 enum G:",
+                "18-18   def j = 1",
+                "19-20 extension (s: String)",
+                "20-20   def k = s",
+                "21-21 def l(x: Int): Int = x",
+            ],
+        );
+        check(
+            "a.swift",
+            "import A\npublic class B<T>: C {\n  let d = 1\n  var e: Int { return 2 }\n  init(f: Int) {}\n  func g() -> Int {\n    func inner() {}\n    return 1\n  }\n  enum H { case i }\n}\nprotocol J {\n  associatedtype K\n  func l()\n}\nextension B: J {\n  static func l() {}\n}\nactor M {}\ntypealias N = B\nfunc o(_ p: Int) -> Int { 1 }\n",
+            &[
+                "2-11 public class B<T>: C {",
+                "4-4   var e: Int { return 2 }",
+                "5-5   init(f: Int) {}",
+                "6-9   func g() -> Int {",
+                "10-10   enum H { case i }",
+                "12-15 protocol J {",
+                "13-13   associatedtype K",
+                "14-14   func l()",
+                "16-18 extension B: J {",
+                "17-17   static func l() {}",
+                "19-19 actor M {}",
+                "20-20 typealias N = B",
+                "21-21 func o(_ p: Int) -> Int { 1 }",
+            ],
         );
         check(
             "a.zig",

@@ -112,6 +112,16 @@ languages! {
         ["impl_item", "mod_item", "trait_item"],
         ["associated_type", "const_item", "enum_item", "function_item", "function_signature_item", "macro_definition",
          "static_item", "struct_item", "type_item", "union_item"];
+    #[cfg(feature = "more-languages")]
+    Scala: "scala" | "sc" | "sbt" => tree_sitter_scala::LANGUAGE,
+        ["class_definition", "enum_definition", "extension_definition", "given_definition", "object_definition",
+         "package_object", "trait_definition"],
+        ["function_declaration", "function_definition", "type_definition"];
+    #[cfg(feature = "more-languages")]
+    Swift: "swift" => tree_sitter_swift::LANGUAGE,
+        ["class_declaration", "protocol_declaration"],
+        ["associatedtype_declaration", "deinit_declaration", "function_declaration", "init_declaration",
+         "macro_declaration", "protocol_function_declaration", "subscript_declaration", "typealias_declaration"];
     Toml: "toml" => tree_sitter_toml_ng::LANGUAGE, ["table", "table_array_element", "pair"], [];
     Tsx: "tsx" => tree_sitter_typescript::LANGUAGE_TSX,
         ["abstract_class_declaration", "class_declaration", "internal_module", "module"],
@@ -129,10 +139,12 @@ languages! {
 impl Language {
     /// The number of levels of definitions that are worth naming: the keys of data are many.
     pub(super) fn levels(self) -> usize {
-        match self {
-            Self::Json | Self::Toml | Self::Yaml => 2,
-            _ => usize::MAX,
-        }
+        if self.is_data() { 2 } else { usize::MAX }
+    }
+
+    /// Whether its files hold data rather than code.
+    pub(super) fn is_data(self) -> bool {
+        matches!(self, Self::Json | Self::Toml | Self::Yaml)
     }
 
     /// What a node defines; none for one that is only a part of something.
@@ -174,6 +186,9 @@ impl Language {
                 });
                 found.then_some(Role::Inner)
             }
+            // A property with code of its own is a function.
+            #[cfg(feature = "more-languages")]
+            (Self::Swift, "property_declaration") => has("computed_value").then_some(Role::Inner),
             #[cfg(feature = "more-languages")]
             (Self::Zig, "variable_declaration") => {
                 let mut cursor = node.walk();

@@ -9,7 +9,9 @@ mod definitions;
 mod grammar;
 mod markdown;
 mod parse;
+mod symbols;
 
 pub use definitions::{SyntaxError, definitions, definitions_of, is_supported};
 pub use grammar::Language;
 pub use parse::parse;
+pub use symbols::{Symbol, SymbolName, is_code, symbols};

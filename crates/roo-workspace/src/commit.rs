@@ -176,13 +176,45 @@ pub(super) fn commit(
 
     let encoding = old.as_ref().map_or(TextEncoding::UTF_8, |old| old.encoding);
     let content = encode(target, encoding, after)?;
-    let before = old.map(|old| old.digest);
-    let digest = Digest::of(&content);
+    put(lock, unsynced, target, old.map(|old| old.digest), &content)
+}
+
+/// Writes a file as [`commit`] does, whatever it holds and held.
+pub(super) fn commit_bytes(
+    lock: &mut WorkspaceLock,
+    unsynced: &UnsyncedNames,
+    target: &Resolved,
+    expected: Option<Digest>,
+    content: &[u8],
+) -> Result<(Option<Digest>, Digest), WriteError> {
+    let before = match read_disk(target, EDIT_LIMIT) {
+        Ok(bytes) => Some(Digest::of(bytes)),
+        Err(ReadError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match (before, expected) {
+        (Some(_), None) => Err(WriteError::Exists { path: target.display() }),
+        (actual, Some(expected)) if actual != Some(expected) => {
+            Err(WriteError::Stale { path: target.display(), expected, actual })
+        }
+        _ => put(lock, unsynced, target, before, content),
+    }
+}
+
+/// Puts new content in the place of what has this digest.
+fn put(
+    lock: &mut WorkspaceLock,
+    unsynced: &UnsyncedNames,
+    target: &Resolved,
+    before: Option<Digest>,
+    content: &[u8],
+) -> Result<(Option<Digest>, Digest), WriteError> {
+    let digest = Digest::of(content);
     if before == Some(digest) {
         return Ok((before, digest));
     }
-    let committed = Staged::new(&WorkspaceFolders, lock, target, before, &content)
-        .map_err(|source| WriteError::Io { path: path(), source })
+    let committed = Staged::new(&WorkspaceFolders, lock, target, before, content)
+        .map_err(|source| WriteError::Io { path: target.display(), source })
         .and_then(|staged| staged.commit(lock))
         .map(|directory| unsynced.add(directory));
     // The commit has ended either way; if its record stays, the next holder of the lock resolves it.

@@ -17,6 +17,7 @@ mod file_reader;
 mod folder;
 mod git_ignore;
 mod ignore;
+mod image;
 mod journal;
 mod links;
 mod lock;
@@ -43,6 +44,7 @@ pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
 pub use encoding::{TextEncoding, UnencodableCharacter, to_utf8};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use file_reader::FileReader;
+pub use image::{IMAGE_BYTES, ImageType, from_base64};
 pub use journal::UnresolvedChange;
 pub use lock::LockError;
 pub use multi_file_edit::{ChangedFile, FileEdit};
@@ -372,6 +374,45 @@ impl Workspace {
             (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),
             _ => self.write_closed(target, expected, after).await,
         }
+    }
+
+    /// Writes a whole file that is no text, if its bytes still have this digest; none if it must not exist. What an editor has
+    /// open is not replaced. Missing directories are created.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    pub async fn write_bytes(
+        &self,
+        target: &Resolved,
+        expected: Option<Digest>,
+        bytes: Vec<u8>,
+    ) -> Result<WrittenFile, WriteError> {
+        let _writer = self.only_writer(target.absolute()).await;
+        self.check_ignored(target)?;
+        let size = bytes.len() as u64;
+        if size > EDIT_LIMIT {
+            return Err(WriteError::TooLarge { path: target.display(), size });
+        }
+        self.refresh(target, FilePurpose::Write).await;
+        if self.documents.at(target.absolute()).is_some() {
+            let reason = "it has the file open as text".to_owned();
+            return Err(WriteError::Refused { path: target.display(), reason });
+        }
+        let mut lock = self.lock(target).await?;
+        let (place, written) = (target.clone(), Arc::clone(self.documents.written()));
+        let unsynced = Arc::clone(&self.unsynced_names);
+        // Runs to its end even if the caller is cancelled.
+        let committed = blocking(move || {
+            let committed = commit::commit_bytes(&mut lock, &unsynced, &place, expected, &bytes);
+            if let Ok((_, after)) = &committed {
+                written.add(place.absolute(), Some(*after));
+            }
+            committed
+        });
+        let (before, after) = committed
+            .await
+            .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
+        Ok(WrittenFile { uri: target.uri(), before, after, text_after: after })
     }
 
     async fn write_open(

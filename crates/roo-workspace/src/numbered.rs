@@ -1,11 +1,10 @@
 //! Files as models see them: numbered lines, cut to what fits, with notices of what was left out.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use quick_xml::escape::partial_escape;
 
 use super::encoding::TextEncoding;
 use super::file::{Contents, FileText};
+use super::image::{IMAGE_BYTES, ImageType};
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
 use roo_text::lines::LineRange;
@@ -21,9 +20,6 @@ const RANGE_LINES: usize = 2000;
 
 /// The most characters of one line.
 const LINE_CHARACTERS: usize = 2000;
-
-/// The largest image, in bytes.
-const IMAGE_BYTES: usize = 5 << 20;
 
 /// The most of all images of one result, in bytes.
 pub const IMAGES_BYTES: usize = 20 << 20;
@@ -172,7 +168,7 @@ impl<'a> Reading<'a> {
     fn binary(&mut self, place: &Resolved, bytes: &[u8]) {
         let extension = place.absolute().extension().and_then(|name| name.to_str()).unwrap_or_default();
         let extension = extension.to_ascii_lowercase();
-        match image_type(&extension) {
+        match ImageType::of_path(place.relative()) {
             Some(_) if bytes.len() > IMAGE_BYTES.min(self.image_budget) => {
                 self.notice(&format!(
                     "The image is not shown: it has {} bytes, and at most {IMAGE_BYTES} per image and \
@@ -182,7 +178,7 @@ impl<'a> Reading<'a> {
             }
             Some(image_type) => {
                 self.image_budget -= bytes.len();
-                self.images.push(format!("data:{image_type};base64,{}", STANDARD.encode(bytes)));
+                self.images.push(image_type.data_url(bytes));
                 self.notice("The image is attached to this result.");
             }
             None => self.text.push_str(&format!(
@@ -192,15 +188,4 @@ impl<'a> Reading<'a> {
             )),
         }
     }
-}
-
-/// The types of image that models take.
-fn image_type(extension: &str) -> Option<&'static str> {
-    Some(match extension {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => return None,
-    })
 }

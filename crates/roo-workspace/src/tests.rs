@@ -210,6 +210,31 @@ async fn an_open_file_is_read_and_edited_in_its_buffer() {
 }
 
 #[tokio::test]
+async fn bytes_are_written_as_they_are_over_what_was_expected() {
+    let fixture = Fixture::new(Behaviour::Applies);
+    let write = async |name: &str, expected: Option<&[u8]>, after: &[u8]| {
+        fixture.workspace.write_bytes(&fixture.target(name), expected.map(Digest::of), after.to_vec()).await
+    };
+    let (one, two) = (b"\x89PNG\0\xff".as_slice(), b"\0\xfe".as_slice());
+    let written = write("deep/a.png", None, one).await.unwrap();
+    assert_eq!((written.before, written.after), (None, Digest::of(one)));
+    assert_eq!(fs::read(fixture.path("deep/a.png")).unwrap(), one);
+    assert!(matches!(write("deep/a.png", None, two).await, Err(WriteError::Exists { .. })));
+    let stale = write("deep/a.png", Some(two), two).await.unwrap_err();
+    assert!(matches!(stale, WriteError::Stale { actual, .. } if actual == Some(Digest::of(one))), "{stale}");
+    let missing = write("b.png", Some(one), two).await.unwrap_err();
+    assert!(matches!(missing, WriteError::Stale { actual: None, .. }), "{missing}");
+    let written = write("deep/a.png", Some(one), two).await.unwrap();
+    assert_eq!((written.before, written.after), (Some(Digest::of(one)), Digest::of(two)));
+    assert_eq!(fs::read(fixture.path("deep/a.png")).unwrap(), two);
+    // Text in an editor is not replaced by what is none.
+    fixture.open("c.png", "text");
+    let refused = write("c.png", Some(b"text"), two).await.unwrap_err();
+    assert!(matches!(refused, WriteError::Refused { .. }), "{refused}");
+    assert_eq!(fixture.disk("c.png"), "text");
+}
+
+#[tokio::test]
 async fn a_link_to_an_open_file_is_that_file() {
     let fixture = Fixture::new(Behaviour::Applies);
     let uri = fixture.open("a.rs", "one");

@@ -1240,7 +1240,7 @@ export type PromptItem = {
 };
 
 /** Kinds of what a prompt can name. */
-export type PromptItemKind = "file" | "image" | "folder" | "keyword" | "mode" | "command";
+export type PromptItemKind = "file" | "image" | "folder" | "keyword" | "mode" | "command" | "symbol";
 
 /** Result of `roo/context/get`. */
 export type ContextGetResult = {

@@ -62,6 +62,7 @@ const DOING: Record<string, string> = {
   newTask: "Delegate to",
   askFollowupQuestion: "Ask you",
   browserAction: "Browser",
+  generateImage: "Generate",
   finishTask: "Finish",
 };
 

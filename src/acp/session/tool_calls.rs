@@ -54,7 +54,7 @@ pub(super) fn kind(name: &str) -> ToolKind {
         (ToolName::SwitchMode, ..) => ToolKind::SwitchMode,
         (ToolName::AccessMcpResource | ToolName::BrowserAction, ..) => ToolKind::Fetch,
         (ToolName::ReadFile, ..) => ToolKind::Read,
-        (_, Effect::Write, _) => ToolKind::Edit,
+        (ToolName::GenerateImage, ..) | (_, Effect::Write, _) => ToolKind::Edit,
         (_, _, Group::Command) => ToolKind::Execute,
         (_, Effect::Read, Group::Read | Group::Mcp) => ToolKind::Search,
         (_, Effect::Read, _) => ToolKind::Read,

@@ -17,6 +17,7 @@ const FOLDER: u32 = 19;
 const KEYWORD: u32 = 14;
 const MODE: u32 = 20;
 const COMMAND: u32 = 3;
+const SYMBOL: u32 = 18;
 
 /// `textDocument/completion`.
 pub(super) async fn complete(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
@@ -40,6 +41,7 @@ fn wire_item(index: usize, item: &PromptItem, range: Range) -> Value {
         PromptItemKind::Keyword => KEYWORD,
         PromptItemKind::Mode => MODE,
         PromptItemKind::Command => COMMAND,
+        PromptItemKind::Symbol => SYMBOL,
     };
     let mut wire = json!({
         "label": item.text,

@@ -30,6 +30,7 @@ impl Declaration for ApplyDiff {
             ),
         ],
         legacy_parameters: &["args"],
+        own_format: Some("diff"),
         example: "<apply_diff>\n<path>src/math.rs</path>\n<diff>\n<<<<<<< SEARCH\n:start_line:12\n-------\n    a - b\n=======\n    a + b\n\
                   >>>>>>> REPLACE\n</diff>\n</apply_diff>",
         mistake: "SEARCH lines written from memory: read the file first and copy its lines exactly.",

@@ -38,6 +38,7 @@ impl Declaration for ApplyPatch {
              `*** End of File` after it marks the end of the file.",
         )],
         legacy_parameters: &["input"],
+        own_format: Some("patch"),
         example: "<apply_patch>\n<patch>\n*** Begin Patch\n*** Update File: src/page.rs\n@@ fn count(&self) -> usize {\n\
                   -    self.pages.len() - 1\n+    self.pages.len()\n }\n*** Update File: src/old.rs\n\
                   *** Move to: src/new.rs\n*** Add File: docs/pages.md\n+# Pages\n*** End Patch\n</patch>\n</apply_patch>",

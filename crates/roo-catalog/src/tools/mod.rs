@@ -176,6 +176,36 @@ mod tests {
     }
 
     #[test]
+    fn native_calls_are_shown_right_and_wrong_where_a_wrong_one_costs_most() {
+        let described = |tool: ToolName| tool.spec().native_description().into_owned();
+        let diff = described(ToolName::ApplyDiff);
+        let (_, shown) = diff.split_once("\n\nRight, as `diff`:\n").unwrap();
+        let (right, wrong) = shown.split_once("\n\nWrong: ").unwrap();
+        assert!(right.starts_with("<<<<<<< SEARCH\n:start_line:12\n") && right.ends_with(">>>>>>> REPLACE"));
+        assert_eq!(wrong, ToolName::ApplyDiff.spec().mistake);
+        assert!(described(ToolName::ApplyPatch).contains("\n\nRight, as `patch`:\n*** Begin Patch\n"));
+        let write = described(ToolName::WriteToFile);
+        assert!(
+            write.contains("\n\nWrong: Content with a placeholder") && !write.contains("Right"),
+            "{write}"
+        );
+        assert_eq!(described(ToolName::ReadFile), ToolName::ReadFile.spec().description);
+        // Of the tools that models have unless their profile says otherwise; a token has about four bytes.
+        let usual = TOOLS.iter().filter(|spec| !spec.is_opt_in);
+        let added: usize = usual.map(|spec| spec.native_description().len() - spec.description.len()).sum();
+        assert!(added < 800, "{added} bytes");
+    }
+
+    #[test]
+    fn formats_of_parameters_have_an_example() {
+        for spec in TOOLS {
+            let Some(name) = spec.own_format else { continue };
+            assert!(spec.parameters.iter().any(|parameter| parameter.name == name), "{}", spec.name);
+            assert!(crate::reader::elements(spec.example, name).next().is_some(), "{}", spec.name);
+        }
+    }
+
+    #[test]
     fn names_that_roo_used_still_find_their_tool() {
         assert_eq!(ToolName::parse("write_file"), Some(ToolName::WriteToFile));
         assert_eq!(ToolName::parse("edit"), Some(ToolName::SearchAndReplace));

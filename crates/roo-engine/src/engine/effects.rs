@@ -816,6 +816,7 @@ impl Turn {
                     has_browser: reading.gate.browser_program().is_ok(),
                     has_language_server: reading.gate.language_servers().are_offered(),
                     has_code_index: reading.gate.has_code_index(),
+                    has_image_generation: reading.settings.generates_images(),
                 },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },

@@ -40,6 +40,7 @@ pub(super) async fn gather(
         servers: services.gate.server_tools().as_ref(),
         trusted: services.customization.is_trusted(),
         diagnostics: diagnostics.as_deref(),
+        index: services.gate.has_code_index().then(|| services.gate.code_index()),
         environment: &environment,
         mask: &mask,
         extractor: &Extractor::own(),

@@ -49,6 +49,8 @@ pub struct ToolSources<'a> {
     pub has_code_index: bool,
     /// True if there is a browser.
     pub has_browser: bool,
+    /// True if a profile makes images.
+    pub has_image_generation: bool,
 }
 
 impl<'a> ToolSources<'a> {
@@ -62,6 +64,7 @@ impl<'a> ToolSources<'a> {
             has_language_server: false,
             has_code_index: false,
             has_browser: false,
+            has_image_generation: false,
         }
     }
 }
@@ -98,6 +101,7 @@ impl Instructions {
             has_language_server,
             has_code_index,
             has_browser,
+            has_image_generation,
         } = tools;
         let server_tools = offered_server_tools(mode, choice, server_tools);
         let has_further_tools = !offered_server_tools(mode, choice, further_server_tools).is_empty();
@@ -114,6 +118,7 @@ impl Instructions {
             has_language_server,
             has_code_index,
             has_browser,
+            has_image_generation,
         };
         let tools = available(mode, choice, here);
         let mut offered: Vec<OfferedTool> = tools.iter().copied().map(OfferedTool::from).collect();
@@ -183,6 +188,7 @@ struct SessionConditions {
     has_language_server: bool,
     has_code_index: bool,
     has_browser: bool,
+    has_image_generation: bool,
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
@@ -204,6 +210,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::LanguageServer => here.has_language_server,
         Needs::CodeIndex => here.has_code_index,
         Needs::Browser => here.has_browser,
+        Needs::ImageGeneration => here.has_image_generation,
         Needs::Nothing => true,
     });
     tools

@@ -368,6 +368,7 @@ impl Engine {
             server_tools,
             language_servers,
             code_index,
+            models: Arc::clone(&models),
             is_worktree: false,
         });
         let services = Arc::new(SharedServices {

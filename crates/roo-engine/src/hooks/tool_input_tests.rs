@@ -188,6 +188,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "path": "a", "line": 3, "content": "y" }),
         ),
         (
+            "generate_image",
+            json!({ "prompt": "a fox", "path": "a.png" }),
+            json!({ "file_path": "/w/a.png", "prompt": "a fox" }),
+            json!({ "file_path": "/w/b.png", "prompt": "a cat" }),
+            json!({ "prompt": "a cat", "path": "b.png" }),
+        ),
+        (
             "list_files",
             json!({ "path": "src" }),
             json!({ "path": "/w/src", "pattern": "*" }),

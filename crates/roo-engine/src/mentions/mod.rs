@@ -1,12 +1,13 @@
 //! Mentions: what a user's message points at, put before the model along with the message.
 //!
-//! [`parse()`] finds `@path`, `@path#symbol`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
+//! [`parse()`] finds `@path`, `@path#symbol`, `@symbol:name`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
 //! text, [`expand`] reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
 //! message itself stays as it is. Nothing is fetched: a URL remains text.
 
 pub(crate) mod git;
 mod parse;
+mod symbols;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -14,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quick_xml::escape::escape;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub use parse::{Mention, MentionKind, parse};
+pub use symbols::{FoundSymbols, SymbolLimits, WantedSymbols, find_symbols};
 
 use self::git::Git;
 use crate::customization::SlashCommand;
@@ -26,10 +28,13 @@ use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
 use crate::tagged_text::without_tags;
 use roo_catalog::ReadRequest;
 use roo_documents::Extractor;
+use roo_index::CodeIndex;
 use roo_model::prompts::untrusted;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::Environment;
 use roo_sandbox::exec::redaction::TextMask;
+use roo_syntax::SymbolName;
+use roo_text::lines::LineRange;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{
     Diagnostic, FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
@@ -62,6 +67,21 @@ const SERVER_START: Duration = Duration::from_secs(3);
 /// The longest list of prompts in a note, in characters.
 const NAMES: usize = 500;
 
+/// The most names whose definitions are looked for in the workspace for one message.
+const MOST_SYMBOLS: usize = 10;
+
+/// Time that this may take for one message: a large workspace is not looked through to its end.
+const SYMBOLS_TIME: Duration = Duration::from_secs(2);
+
+/// The shortest name without `symbol:`, in characters.
+const SHORTEST_SYMBOL: usize = 2;
+
+/// The most definitions of one name that are listed.
+const DEFINITIONS: usize = 50;
+
+/// The longest line of one, in characters.
+const DEFINITION: usize = 200;
+
 /// The most diagnostics.
 const DIAGNOSTICS: usize = 200;
 
@@ -89,6 +109,8 @@ pub struct Sources<'a> {
     pub trusted: bool,
     /// Diagnostics of editors and tools; none where nothing reports them.
     pub diagnostics: Option<&'a [Diagnostic]>,
+    /// The index of the code, which makes definitions quicker to find.
+    pub index: Option<&'a Arc<CodeIndex>>,
     /// The variables that git sees.
     pub environment: &'a Environment,
     /// Mask for secrets in attached texts.
@@ -154,6 +176,8 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
         images_left: IMAGES_BYTES,
         commits: 0,
         of_servers: 0,
+        symbols: 0,
+        symbols_time: SYMBOLS_TIME,
         places: HashSet::new(),
         out: Expanded::default(),
     };
@@ -188,6 +212,10 @@ struct Expansion<'a> {
     commits: usize,
     /// Prompts and resources of servers.
     of_servers: usize,
+    /// Names whose definitions were looked for.
+    symbols: usize,
+    /// Time that is left for that.
+    symbols_time: Duration,
     /// The real paths of what was attached or refused: several names may lead to one place.
     places: HashSet<PathBuf>,
     out: Expanded,
@@ -198,6 +226,11 @@ impl Expansion<'_> {
     async fn add(&mut self, kind: &MentionKind, written: &str, arguments: &str, begins: bool) {
         match kind {
             MentionKind::Path { path } => self.path(path, written).await,
+            MentionKind::Symbol { name } => {
+                if let Err(reason) = self.symbol(name, written).await {
+                    self.note(written, &reason);
+                }
+            }
             MentionKind::Problems => self.problems(written),
             MentionKind::Terminal => self.note(written, "terminals can't be read; paste the output instead"),
             MentionKind::GitChanges => {
@@ -410,12 +443,16 @@ impl Expansion<'_> {
     async fn path(&mut self, path: &str, written: &str) {
         let (path, symbol) = self.split_symbol(path);
         match self.find(path) {
-            Ok(None) => {}
+            Ok(None) => self.bare_symbol(path, written).await,
             Ok(Some(place)) if symbol.is_none() && !self.places.insert(place.absolute().to_path_buf()) => {}
             Ok(Some(place)) => match self.refusal(&place) {
                 Some(reason) => self.note(written, &reason),
                 None if place.is_directory() => self.directory(place, written).await,
-                None => self.file(&place, symbol, written).await,
+                None => {
+                    let wanted =
+                        ReadRequest { symbol: symbol.map(str::to_owned), ..ReadRequest::lines("", vec![]) };
+                    self.file(&place, &wanted, symbol, written).await;
+                }
             },
             Err(error) => self.note(written, &error.to_string()),
         }
@@ -488,8 +525,68 @@ impl Expansion<'_> {
         }
     }
 
-    /// Attaches a file, or the definition of a name in it.
-    async fn file(&mut self, place: &Resolved, symbol: Option<&str>, written: &str) {
+    /// Looks for the definitions of what may be a name of code. It is plain text where nothing has the name.
+    async fn bare_symbol(&mut self, text: &str, written: &str) {
+        let name = SymbolName::parse(text).filter(|name| name.last().chars().count() >= SHORTEST_SYMBOL);
+        if let Some(name) = name {
+            // It may never have been meant as one.
+            let _ = self.symbol(&name, written).await;
+        }
+    }
+
+    /// Attaches the definitions of a name if one file has them, and lists them if several do.
+    ///
+    /// # Errors
+    /// Why there is nothing to attach.
+    async fn symbol(&mut self, name: &SymbolName, written: &str) -> Result<(), String> {
+        if self.symbols == MOST_SYMBOLS {
+            return Err(format!("at most {MOST_SYMBOLS} names are looked up in the code for one message"));
+        }
+        self.symbols += 1;
+        let (workspace, index) = (Arc::clone(self.sources.workspace), self.sources.index.cloned());
+        let limits = SymbolLimits { time: self.symbols_time, most: 20 * DEFINITIONS };
+        let wanted = WantedSymbols::Named(name.clone());
+        let begun = Instant::now();
+        let search = move || find_symbols(&workspace, index.as_deref(), &wanted, limits);
+        let FoundSymbols { mut symbols, is_complete } =
+            roo_durable::spawn_blocking(search).await.map_err(|error| error.to_string())?;
+        self.symbols_time = self.symbols_time.saturating_sub(begun.elapsed());
+        symbols.retain(|(file, _)| self.refusal(file).is_none());
+        let Some((file, _)) = symbols.first().cloned() else {
+            return Err(match is_complete {
+                true => "no code of the workspace defines that".to_owned(),
+                false => {
+                    "no definition was found in the time for that; name its file, as in @path#name".to_owned()
+                }
+            });
+        };
+        if is_complete && symbols.iter().all(|(other, _)| other.absolute() == file.absolute()) {
+            let ranges: Vec<LineRange> = symbols.iter().map(|(_, symbol)| symbol.lines).collect();
+            self.file(&file, &ReadRequest::lines("", ranges), Some(name.last()), written).await;
+            return Ok(());
+        }
+        let mut lines: Vec<String> = symbols
+            .iter()
+            .take(DEFINITIONS)
+            .map(|(file, symbol)| {
+                let line = one_line(symbol.signature.trim(), DEFINITION);
+                format!("{}:{}--{} | {line}", file.display(), symbol.lines.start, symbol.lines.end)
+            })
+            .collect();
+        if symbols.len() > DEFINITIONS {
+            lines.push(format!("({} more)", symbols.len() - DEFINITIONS));
+        }
+        if !is_complete {
+            lines.push("(Not all files could be looked at in the time for that.)".to_owned());
+        }
+        lines.push("(The user may mean any of these. Read the lines of one with read_file.)".to_owned());
+        let attributes = format!(" name=\"{}\"", attribute(name.last()));
+        self.block_of::<String>(written, "symbol_definitions", &attributes, Ok(lines.join("\n")));
+        Ok(())
+    }
+
+    /// Attaches a file, or a part of it: that of a definition has its name as `symbol`.
+    async fn file(&mut self, place: &Resolved, wanted: &ReadRequest, symbol: Option<&str>, written: &str) {
         if self.left < 2 * TAGS_ROOM {
             return self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
         }
@@ -499,8 +596,7 @@ impl Expansion<'_> {
         };
         let mask = |text: &str| self.sources.mask.masked(text);
         let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left, &mask);
-        let wanted = ReadRequest { symbol: symbol.map(str::to_owned), ..ReadRequest::lines("", vec![]) };
-        file_contents::show(place, contents, &wanted, &mut reading, self.sources.extractor).await;
+        file_contents::show(place, contents, wanted, &mut reading, self.sources.extractor).await;
         let Reading { text, mut images, mut seen, image_budget, .. } = reading;
         let path = place.display();
         let symbol = symbol.map(|symbol| format!(" symbol=\"{}\"", attribute(symbol))).unwrap_or_default();

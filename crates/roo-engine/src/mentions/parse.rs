@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::customization::is_command_name;
 use crate::server_prompts::is_command_part;
+use roo_syntax::SymbolName;
 
 /// The longest mention, in bytes; no path is longer.
 const LONGEST: usize = 4096;
@@ -24,6 +25,11 @@ pub enum MentionKind {
     Path {
         /// Without escapes; with the slashes at its start and end, if they were written.
         path: String,
+    },
+    /// `@symbol:name`, the definitions of a name. `@name` is a path until no file has it.
+    Symbol {
+        /// As it was written.
+        name: SymbolName,
     },
     /// `@problems`
     Problems,
@@ -116,7 +122,9 @@ fn parse_reference(behind: &str) -> (Option<MentionKind>, usize) {
         "git-changes" => MentionKind::GitChanges,
         id if is_hex => MentionKind::Commit { id: id.to_owned() },
         url if is_url(url) => MentionKind::Url,
-        token => resource(token).unwrap_or_else(|| MentionKind::Path { path: token.replace("\\ ", " ") }),
+        token => symbol(token)
+            .or_else(|| resource(token))
+            .unwrap_or_else(|| MentionKind::Path { path: token.replace("\\ ", " ") }),
     };
     (Some(kind), token.len())
 }
@@ -128,6 +136,11 @@ fn is_url(token: &str) -> bool {
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+fn symbol(token: &str) -> Option<MentionKind> {
+    let name = SymbolName::parse(token.strip_prefix("symbol:")?)?;
+    Some(MentionKind::Symbol { name })
 }
 
 /// A resource of a server, whose address has a scheme of its own.
@@ -287,6 +300,21 @@ mod tests {
             let text = format!("@{file}");
             assert_eq!(found(&text).remove(0).1, path(file.trim_end_matches(':')), "{file}");
         }
+    }
+
+    #[test]
+    fn a_symbol_is_named_behind_its_word() {
+        let symbol = |name: &str| MentionKind::Symbol { name: SymbolName::parse(name).unwrap() };
+        assert_eq!(
+            found("@symbol:Parser::parse, @symbol:run(). (see @symbol:a)"),
+            [
+                ("@symbol:Parser::parse", symbol("Parser::parse")),
+                ("@symbol:run()", symbol("run")),
+                ("@symbol:a", symbol("a"))
+            ]
+        );
+        assert_eq!(found("@symbol:a/b"), [("@symbol:a/b", path("symbol:a/b"))]);
+        assert_eq!(found("@Parser @Parser::parse").len(), 2);
     }
 
     #[test]

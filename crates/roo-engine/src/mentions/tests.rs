@@ -72,6 +72,7 @@ impl Fixture {
             servers,
             trusted,
             diagnostics,
+            index: None,
             environment: &self.environment,
             mask: &TextMask::new(true, ExactValues::default),
             extractor: &Extractor::in_process(),
@@ -101,6 +102,74 @@ async fn a_file_comes_as_read_file_shows_it() {
         assert_eq!(expanded.seen, [("src/a b.rs".to_owned(), Some(Digest::of("one\ntwo\n")))]);
         assert_eq!((expanded.notes.len(), expanded.text().as_str()), (0, text));
     }
+}
+
+#[tokio::test]
+async fn a_name_alone_leads_to_the_code_that_defines_it() {
+    let fixture = Fixture::new(&[
+        (".rooignore", "secret.py\n"),
+        ("src/a.rs", "struct Parser;\n\nimpl Parser {\n    fn parse() {}\n}\n"),
+        ("src/b.py", "def parse(): pass\n\n@cached\ndef only_here(): pass\n"),
+        ("data.json", "{ \"only_in_data\": 1 }\n"),
+        ("secret.py", "def hidden(): pass\n"),
+    ]);
+    for mention in ["@only_here", "@symbol:only_here", "@only_here()"] {
+        let expanded = fixture.expand(&format!("Look at {mention}, please.")).await;
+        let text = "<file_content path=\"src/b.py\" symbol=\"only_here\">\n<content lines=\"3-4\">\n3 | @cached\n4 | def only_here(): pass\n</content>\n</file_content>";
+        assert_eq!(expanded.blocks, [Block { mention: mention.to_owned(), text: text.to_owned() }]);
+    }
+    let expanded = fixture.expand("@Parser and @Parser::parse").await;
+    assert!(expanded.blocks[0].text.contains("<content lines=\"1-1\">"), "{}", expanded.blocks[0].text);
+    assert!(expanded.blocks[0].text.contains("<content lines=\"3-5\">"), "{}", expanded.blocks[0].text);
+    assert!(expanded.blocks[1].text.contains("<content lines=\"4-4\">"), "{}", expanded.blocks[1].text);
+
+    let several = fixture.expand("@parse").await;
+    assert_eq!(
+        several.text(),
+        "<symbol_definitions name=\"parse\">\nsrc/a.rs:4--4 | fn parse() {}\nsrc/b.py:1--1 | def parse(): pass\n\
+         (The user may mean any of these. Read the lines of one with read_file.)\n</symbol_definitions>"
+    );
+    // The same words as plain text, in a comment or a file that may not be read are nobody's names.
+    let nothing = fixture.expand("@only_in_data @hidden @impl @def @nobody @p").await;
+    assert_eq!((nothing.text().as_str(), nothing.blocks.len()), ("", 0));
+    let told = fixture.expand("@symbol:nobody").await.text();
+    assert_eq!(told, "(Note: Nothing is attached for @symbol:nobody: no code of the workspace defines that)");
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_in_what_editors_have_open() {
+    let fixture = Fixture::new(&[("a.rs", "fn on_disk() {}\n")]);
+    fixture.workspace.documents().open(&file_uri(&fixture.path("a.rs")), 1, "fn unsaved() {}\n");
+    fixture.workspace.documents().open(&file_uri(&fixture.path("new.rs")), 1, "fn in_no_file() {}\n");
+    let text = fixture.expand("@unsaved @in_no_file @on_disk").await.text();
+    assert!(text.contains("1 | fn unsaved() {}") && text.contains("1 | fn in_no_file() {}"), "{text}");
+    assert!(!text.contains("on_disk"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_comes_before_a_definition_of_its_name_and_few_names_are_looked_up() {
+    let code: String = (0..12).map(|number| format!("fn name{number}() {{}}\n")).collect();
+    let fixture = Fixture::new(&[("a.rs", &*code), ("name0", "a file\n")]);
+    let text = fixture.expand("@name0").await.text();
+    assert!(text.contains("1 | a file"), "{text}");
+    let many: String = (1..12).map(|number| format!("@symbol:name{number} ")).collect();
+    let expanded = fixture.expand(&many).await;
+    assert_eq!((expanded.blocks.len(), expanded.notes.len()), (MOST_SYMBOLS, 1), "{:?}", expanded.notes);
+}
+
+#[test]
+fn a_search_for_definitions_ends_with_its_time() {
+    let files: Vec<String> = (0..100).map(|number| format!("{number}.rs")).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|name| (name.as_str(), "fn same() {}\n")).collect();
+    let fixture = Fixture::new(&files);
+    let find = |time, most| {
+        let wanted = WantedSymbols::Beginning("sa".to_owned());
+        let found = find_symbols(&fixture.workspace, None, &wanted, SymbolLimits { time, most });
+        (found.symbols.len(), found.is_complete)
+    };
+    assert_eq!(find(Duration::from_secs(60), 1000), (100, true));
+    assert_eq!(find(Duration::from_secs(60), 20), (20, false));
+    assert_eq!(find(Duration::ZERO, 1000), (0, false));
 }
 
 #[tokio::test]

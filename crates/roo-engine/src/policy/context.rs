@@ -17,6 +17,7 @@ use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{Mode, Modes};
 use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
+use roo_model::providers::ModelSource;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::SandboxAccess;
 use roo_workspace::Workspace;
@@ -44,6 +45,8 @@ pub struct PolicyContext {
     pub language_servers: Arc<LanguageServers>,
     /// The index of the code in the workspace folders; none for a work tree.
     pub code_index: Arc<CodeIndex>,
+    /// Connects profiles with models, for those that make images.
+    pub models: Arc<dyn ModelSource>,
     /// True if the files are those of a branch's work tree.
     pub is_worktree: bool,
 }

@@ -33,6 +33,7 @@ use roo_formats::config::Settings;
 use roo_formats::modes;
 use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
+use roo_model::providers::ModelSource;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::review::HunkAnswer;
 use roo_protocol::rule::RuleSubject;
@@ -185,6 +186,11 @@ impl Gate {
     /// The index of the code.
     pub fn code_index(&self) -> &Arc<CodeIndex> {
         &self.policy_context.code_index
+    }
+
+    /// The models of profiles.
+    pub(crate) fn models(&self) -> &Arc<dyn ModelSource> {
+        &self.policy_context.models
     }
 
     /// Returns whether the code can be searched by an index: the settings allow one, and there is something to index.

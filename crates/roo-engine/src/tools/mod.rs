@@ -25,6 +25,7 @@ mod fetch_instructions;
 mod find_references;
 #[cfg(test)]
 mod fixture;
+mod generate_image;
 mod go_to_definition;
 mod hover;
 mod insert_content;

@@ -307,6 +307,8 @@ fn missing_profiles(layers: &[Layer], settings: &Settings) -> Vec<SettingsProble
         named.push((vec!["profiles", name, "condense", "profile"], condense, consequence));
     }
     named.push((vec!["index", "embeddings"], &settings.index.embeddings, "code is ranked by words alone"));
+    let images = &settings.image_generation.profile;
+    named.push((vec!["imageGeneration", "profile"], images, "no images can be generated"));
     let mut found = Vec::new();
     for (keys, other, consequence) in named {
         let Some(other) = other.as_deref().filter(|other| !settings.profiles.contains_key(*other)) else {
@@ -384,7 +386,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     settings.redact_secrets |= other.redact_secrets;
     settings.browser.enabled &= other.browser.enabled;
 
-    // Where code is sent is the user's own choice.
+    // Where code is sent is the user's own choice, and so is where images come from.
     settings.index.enabled &= other.index.enabled;
 
     let (ours, theirs) = (&mut settings.limits, &other.limits);
@@ -1039,6 +1041,7 @@ redactSecrets: false
             "sandbox": { "level": "off", "writable": ["/"], "readable": ["/"], "env": ["*"] },
             "redactSecrets": false,
             "index": { "enabled": true, "embeddings": "evil" },
+            "imageGeneration": { "profile": "evil", "api": "chat" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

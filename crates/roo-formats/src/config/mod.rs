@@ -32,8 +32,8 @@ pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
     AutoApprove, BranchWorktrees, BrowserSettings, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode,
-    IndexSettings, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext, SandboxLevel,
-    SandboxSettings, Settings, SystemContext,
+    ImageApi, ImageGenerationSettings, IndexSettings, IntentSettings, Limits, ModeSettings, RequireIntent,
+    RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
 pub use settings_file::SettingsFile;
 pub use source::SettingsSource;

@@ -52,6 +52,8 @@ pub struct Settings {
     pub system_context: SystemContext,
     /// The index by which agents search code for what a question is about (`codebase_search`).
     pub index: IndexSettings,
+    /// The endpoint by which agents generate images (`generate_image`).
+    pub image_generation: ImageGenerationSettings,
 }
 
 impl Default for Settings {
@@ -73,6 +75,7 @@ impl Default for Settings {
             redact_secrets: true,
             system_context: SystemContext::default(),
             index: IndexSettings::default(),
+            image_generation: ImageGenerationSettings::default(),
         }
     }
 }
@@ -322,6 +325,45 @@ impl Default for IndexSettings {
     }
 }
 
+/// The endpoint by which agents generate images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageGenerationSettings {
+    /// The name of a profile whose endpoint and model make images, such as `gpt-image-1` of OpenAI. What an agent wants to see,
+    /// and the image that it wants changed, is sent there. Without it agents don't get `generate_image`. The endpoint has to be
+    /// OpenAI-compatible; it has the profile's `timeouts.firstByteSec`, and three minutes at least.
+    pub profile: Option<String>,
+    /// How the endpoint is asked. Unset, `chat` for OpenRouter and `images` for all others.
+    pub api: Option<ImageApi>,
+}
+
+/// Ways to ask an endpoint for an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageApi {
+    /// `POST /images/generations`.
+    Images,
+    /// `POST /chat/completions`, with images in the answer.
+    Chat,
+}
+
+impl Settings {
+    /// Returns whether the profile is there that makes images.
+    pub fn generates_images(&self) -> bool {
+        self.image_generation.profile.as_ref().is_some_and(|name| self.profiles.contains_key(name))
+    }
+}
+
+impl ImageGenerationSettings {
+    /// How the endpoint of a profile is asked.
+    pub fn api_of(&self, profile: &Profile) -> ImageApi {
+        self.api.unwrap_or(match profile.provider.as_str() {
+            "openrouter" => ImageApi::Chat,
+            _ => ImageApi::Images,
+        })
+    }
+}
+
 /// Limits at which a request stops and asks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -430,6 +472,7 @@ mod tests {
                 "run": "native",
             },
             "index": { "enabled": true, "embeddings": null },
+            "imageGeneration": { "profile": null, "api": null },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
@@ -445,6 +488,19 @@ mod tests {
         let (name, profile) = settings.profile_of("code");
         assert_eq!((name, profile.unwrap().timeouts.first_byte_sec), ("fast", 60));
         assert_eq!(settings.profile_of("ask"), ("default", None));
+    }
+
+    #[test]
+    fn open_router_makes_images_in_chats_unless_the_user_says_otherwise() {
+        let api = |provider: &str, api: serde_json::Value| {
+            let profile: Profile =
+                serde_json::from_value(serde_json::json!({ "provider": provider })).unwrap();
+            let given = serde_json::json!({ "profile": "p", "api": api });
+            serde_json::from_value::<ImageGenerationSettings>(given).unwrap().api_of(&profile)
+        };
+        assert_eq!(api("openai", serde_json::Value::Null), ImageApi::Images);
+        assert_eq!(api("openrouter", serde_json::Value::Null), ImageApi::Chat);
+        assert_eq!(api("openrouter", "images".into()), ImageApi::Images);
     }
 
     #[test]

@@ -382,7 +382,8 @@ mod tests {
                 | ToolName::EditFile
                 | ToolName::ApplyCodeAction
                 | ToolName::RenameSymbol
-                | ToolName::ApplyPatch => &["architect", "code", "debug"],
+                | ToolName::ApplyPatch
+                | ToolName::GenerateImage => &["architect", "code", "debug"],
                 ToolName::ExecuteCommand
                 | ToolName::ReadCommandOutput
                 | ToolName::SendCommandInput

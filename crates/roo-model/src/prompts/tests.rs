@@ -34,10 +34,11 @@ fn modes() -> Modes {
     ])
 }
 
-/// There are no skills, no language servers and no browser unless a test says so.
+/// There are no skills, no language servers, no browser and no images unless a test says so.
 fn tools(mode: &Mode) -> Vec<ToolName> {
     let is_always_there = |tool: &ToolName| {
-        !matches!(tool.spec().needs, Needs::Skills | Needs::LanguageServer | Needs::Browser)
+        let needs = tool.spec().needs;
+        !matches!(needs, Needs::Skills | Needs::LanguageServer | Needs::Browser | Needs::ImageGeneration)
     };
     mode.tools().into_iter().filter(is_always_there).collect()
 }
@@ -173,7 +174,7 @@ fn descriptions_sent_beside_a_native_prompt_name_only_tools_that_are_there() {
         let tools = tools(mode);
         for tool in &tools {
             let schema = roo_catalog::native_schema(tool.spec()).to_string();
-            let text = format!("{} {schema}", tool.spec().description);
+            let text = format!("{} {schema}", tool.spec().native_description());
             let named = names(&text);
             for spec in TOOLS.iter().filter(|spec| !tools.contains(&spec.name)) {
                 assert!(!named.contains(spec.name.as_str()), "{}: {tool} names {}", mode.slug, spec.name);

@@ -214,12 +214,23 @@ impl Endpoint {
 
     /// Sends a document to a path below the base URL, and returns the document that comes back.
     pub(super) async fn post(self: Arc<Self>, path: &str, body: Vec<u8>) -> Result<Value, ModelError> {
+        self.post_within(Duration::ZERO, path, body).await
+    }
+
+    /// As [`Self::post`], with this time for the answer where the profile gives it less.
+    pub(super) async fn post_within(
+        self: Arc<Self>,
+        least: Duration,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, ModelError> {
         let url = below(&self.base_url, path, None);
         let connection =
             Connection { shown: shown(&url), key: self.key.get().await?, endpoint: Arc::clone(&self) };
-        let answer = timeout(self.first_byte, connection.post(url, body)).await;
+        let wait = self.first_byte.max(least);
+        let answer = timeout(wait, connection.post(url, body)).await;
         answer.unwrap_or_else(|_| {
-            let text = format!("no answer within {} s", self.first_byte.as_secs());
+            let text = format!("no answer within {} s", wait.as_secs());
             Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
         })
     }

@@ -206,6 +206,7 @@ impl Requests {
             let is_users = match mention.kind {
                 MentionKind::ServerPrompt { .. } | MentionKind::ServerResource { .. } => true,
                 MentionKind::Path { .. }
+                | MentionKind::Symbol { .. }
                 | MentionKind::Problems
                 | MentionKind::GitChanges
                 | MentionKind::Commit { .. } => !reads,

@@ -106,6 +106,7 @@ impl Fixture {
                 server_tools: Arc::new(NoServerTools),
                 language_servers: Arc::new(roo_language_servers::LanguageServers::none()),
                 code_index: Arc::new(roo_index::CodeIndex::none()),
+                models: Arc::new(roo_model::providers::ConfiguredModels),
                 is_worktree: false,
             }),
             intent: None,
@@ -247,6 +248,45 @@ async fn a_search_of_everything_is_judged_for_every_folder() {
     let PolicyDecision::Ask { subject, .. } = judged.decision else { panic!("{:?}", judged.decision) };
     assert_eq!(subject.lines().count(), 2, "{subject}");
     assert!(subject.ends_with("other"), "{subject}");
+}
+
+#[test]
+fn an_image_is_generated_where_the_settings_name_who_makes_it() {
+    let mut fixture = Fixture::new(&[("a.rs", "a\n"), ("no.png", "text"), (".rooignore", "hidden/\n")]);
+    let call = |path: &str| json!({ "prompt": "a fox", "path": path });
+    let reason = fixture.expect("generate_image", call("a.png"), "deny tool");
+    assert!(reason.contains("the setting `imageGeneration.profile` names no profile"), "{reason}");
+    fixture.set(|settings| settings.image_generation.profile = Some("painter".to_owned()));
+    let reason = fixture.expect("generate_image", call("a.png"), "deny tool");
+    assert!(reason.contains("there is no profile 'painter'"), "{reason}");
+    let profile = |provider: &str| json!({ "provider": provider, "baseUrl": "http://127.0.0.1:1/v1", "model": "dall-e-3" });
+    let set = |fixture: &mut Fixture, provider: &str| {
+        let profile = serde_json::from_value(profile(provider)).unwrap();
+        fixture.set(|settings| drop(settings.profiles.insert("painter".to_owned(), profile)));
+    };
+    set(&mut fixture, "anthropic");
+    let reason = fixture.expect("generate_image", call("a.png"), "deny tool");
+    assert!(
+        reason.contains("of `imageGeneration.profile` can't be used: The profile's `provider`"),
+        "{reason}"
+    );
+    set(&mut fixture, "openai");
+    fixture.expect("generate_image", call("a.png"), "ask policy");
+    fixture.expect("generate_image", call("a.svg"), "deny content");
+    fixture.expect("generate_image", call(".roo/a.png"), "ask protected");
+    let reason = fixture.expect("generate_image", call("no.png"), "deny content");
+    assert!(reason.contains("you have not seen it as it is now"), "{reason}");
+    let from = |image: &str| json!({ "prompt": "a fox", "path": "a.png", "image": image });
+    let reason = fixture.expect("generate_image", from("no.png"), "deny content");
+    assert!(reason.contains("no.png is no PNG, JPEG, GIF or WebP image"), "{reason}");
+    fs::write(fixture.root().join("b.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+    fixture.set(|settings| settings.auto_approve.write = true);
+    fixture.expect("generate_image", from("b.png"), "allow autoApprove.write");
+    fixture.set(|settings| settings.auto_approve.read = false);
+    fixture.expect("generate_image", call("a.png"), "allow autoApprove.write");
+    fixture.expect("generate_image", from("b.png"), "ask policy");
+    fixture.mode = "architect";
+    fixture.expect("generate_image", call("a.png"), "deny mode");
 }
 
 #[test]
@@ -950,6 +990,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("send_command_input", json!({ "command_id": "cmd-12", "input": "1" })),
         ("stop_command", json!({ "command_id": "cmd-12" })),
         ("browser_action", json!({ "action": "launch", "url": "http://localhost:3000" })),
+        ("generate_image", json!({ "prompt": "x", "path": "docs/a.png" })),
         // What the server answers itself.
         ("execute_command", json!({ "command": roo_formats::config::CONTEXT_COMMAND })),
         ("execute_command", json!({ "command": "mkdir -p .roo/tasks/20260102-03-04-abcdef01" })),
