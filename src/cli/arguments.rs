@@ -75,7 +75,7 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: McpCommand,
     },
-    /// Import settings from another program
+    /// Import settings and tasks from another program
     Import {
         #[command(subcommand)]
         command: ImportCommand,
@@ -527,14 +527,28 @@ pub(super) enum TasksCommand {
         #[command(flatten)]
         view: View,
     },
-    /// Write a task's messages as Markdown
+    /// Write a task's messages as Markdown, or a request as tasks of Roo Code
     Export {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch. Roo Code's format always has
+        /// the whole request.
         task: String,
-        /// The file; standard output when left out.
-        #[arg(long, short, value_name = "FILE")]
+        /// Format.
+        #[arg(long, value_enum, default_value_t = TaskFormat::Markdown)]
+        format: TaskFormat,
+        /// The file; standard output when left out. For Roo Code's format, the directory that gets the directory `tasks`;
+        /// roo-code-tasks when left out.
+        #[arg(long, short, value_name = "PATH")]
         output: Option<PathBuf>,
     },
+}
+
+/// Format of an exported task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TaskFormat {
+    /// A page to read.
+    Markdown,
+    /// Files that Roo Code reads, a directory for each task.
+    Roo,
 }
 
 /// `roo-lsp tasks fork`
@@ -770,18 +784,24 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 /// Subcommands of `import`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ImportCommand {
-    /// Import profiles and settings that Roo Code exported (Settings, About Roo Code, Export)
+    /// Import settings that Roo Code exported (Settings, About Roo Code, Export), or its task history and modes
     ///
-    /// Profiles, the profiles of modes, limits and denied commands go into the settings file; your instructions for all modes
-    /// go into ~/.roo/rules. API keys are not imported. Existing settings are kept unless you give --replace.
+    /// Of an exported file, profiles, the profiles of modes, limits and denied commands go into the settings file; your
+    /// instructions for all modes go into ~/.roo/rules. API keys are not imported. Existing settings are kept unless you give
+    /// --replace.
+    ///
+    /// Of a directory of Roo Code or Cline, each task becomes a finished request of the workspace that it belongs to. A message
+    /// to it goes on with its conversation. With --workspace, only the tasks of that folder are imported. Tasks that were
+    /// imported before are not imported again.
     Roo(ImportRoo),
 }
 
 /// `roo-lsp import roo`
 #[derive(Args, Debug)]
 pub(super) struct ImportRoo {
-    /// The exported file, such as roo-code-settings.json.
-    pub(super) file: PathBuf,
+    /// The exported file, such as roo-code-settings.json, or the directory rooveterinaryinc.roo-cline of an editor's
+    /// globalStorage. When left out, these directories of VS Code, VSCodium, Cursor, Windsurf and code-server.
+    pub(super) path: Option<PathBuf>,
     /// Also import what Roo Code was allowed to do without asking.
     #[arg(long)]
     pub(super) approvals: bool,
@@ -791,6 +811,9 @@ pub(super) struct ImportRoo {
     /// Overwrite existing settings with those of the file.
     #[arg(long)]
     pub(super) replace: bool,
+    /// Import what was found in the usual places without asking.
+    #[arg(long, short)]
+    pub(super) yes: bool,
 }
 
 /// A program whose MCP servers can be imported.

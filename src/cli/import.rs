@@ -1,12 +1,13 @@
 //! `roo-lsp import`: profiles and settings that another program exported, written beside what the user has already.
 //!
-//! MCP servers have an import of their own, in `mcp`.
+//! MCP servers have an import of their own, in `mcp`, and so have tasks, in `import_tasks`.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ImportRoo};
+use super::import_tasks::{import_tasks, usual_places};
 use super::mcp::secrets::{has_credentials, is_clear};
 use super::session::{SessionContext, environment};
 use super::{CliError, Ending, terminal};
@@ -36,11 +37,32 @@ struct SettingsPlan {
     kept: Vec<String>,
 }
 
-/// Imports what Roo Code exported. Fails if a profile was left out.
+/// Imports what Roo Code exported or keeps. Fails if something was left out.
 pub(super) fn import_roo(common: &Common, arguments: &ImportRoo) -> Result<Ending, CliError> {
+    match &arguments.path {
+        Some(directory) if directory.is_dir() => {
+            import_tasks(common, arguments, std::slice::from_ref(directory))
+        }
+        Some(file) => import_settings(common, arguments, file),
+        None => {
+            let places = usual_places(&SessionContext::find(common)?);
+            if places.is_empty() {
+                return Err(CliError::Other(
+                    "Roo Code has no tasks in the usual places; give its directory rooveterinaryinc.roo-cline, or an \
+                     exported settings file"
+                        .to_owned(),
+                ));
+            }
+            import_tasks(common, arguments, &places)
+        }
+    }
+}
+
+/// Imports an exported file. Fails if a profile was left out.
+fn import_settings(common: &Common, arguments: &ImportRoo, file: &Path) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
-    let path = exact_line(&arguments.file.display().to_string());
-    let exported = match read(&arguments.file, FILE_LIMIT) {
+    let path = exact_line(&file.display().to_string());
+    let exported = match read(file, FILE_LIMIT) {
         Ok(Some(text)) => ExportedSettings::read(&text),
         Ok(None) => return Err(CliError::Usage(format!("there is no file {path}"))),
         Err(error) => return Err(CliError::Other(format!("can't read {path}: {error}"))),

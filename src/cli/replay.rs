@@ -9,7 +9,7 @@ use super::arguments::{Common, Replay, ReplayFormat};
 use super::notices::Notices;
 use super::session::SessionContext;
 use super::{CliError, Ending, tasks, terminal};
-use roo_engine::engine::{ReplayDifference, ReplayedEvent};
+use roo_engine::engine::{ReplayDifference, Replayed, ReplayedEvent};
 use roo_text::diff;
 
 /// Replays a request. Nothing is written or run, and no model is asked, but by the fork in which it may go on.
@@ -25,10 +25,20 @@ pub(super) async fn replay(common: Common, replay: Replay, notices: &Notices) ->
         return tasks::go_on_in_fork(&context, request, from, &replay.view(), notices).await;
     }
     let text = match (replay.format, &outcome) {
-        (ReplayFormat::Text, Ok(replayed)) => format!("identical, {} events\n", replayed.events),
+        (ReplayFormat::Text, Ok(Replayed { imported: 0, events, .. })) => {
+            format!("identical, {events} events\n")
+        }
+        (ReplayFormat::Text, Ok(Replayed { imported, events, .. })) => imported_text(*imported, *events),
         (ReplayFormat::Text, Err(difference)) => told(difference)?,
         (ReplayFormat::Json, Ok(replayed)) => {
-            format!("{}\n", json!({ "identical": true, "events": replayed.events, "given": replayed.given }))
+            // Of what was imported alone, nothing is derived that could be the same.
+            let identical = (replayed.imported < replayed.events).then_some(true);
+            let mut told =
+                json!({ "identical": identical, "events": replayed.events, "given": replayed.given });
+            if replayed.imported > 0 {
+                told["imported"] = replayed.imported.into();
+            }
+            format!("{told}\n")
         }
         (ReplayFormat::Json, Err(difference)) => {
             format!("{}\n", json!({ "identical": false, "difference": difference }))
@@ -36,6 +46,16 @@ pub(super) async fn replay(common: Common, replay: Replay, notices: &Notices) ->
     };
     terminal::stdout().write_all(text.as_bytes())?;
     Ok(if outcome.is_ok() { Ending::Done } else { Ending::Failed })
+}
+
+/// What can be said of a request that was imported.
+fn imported_text(imported: u64, events: u64) -> String {
+    let from_elsewhere =
+        format!("events 1 to {imported} were imported from another program and can't be replayed");
+    match events - imported {
+        0 => format!("{from_elsewhere}\n"),
+        own => format!("{from_elsewhere}; identical, {own} events since\n"),
+    }
 }
 
 /// The difference for people: both events as a diff.

@@ -11,7 +11,7 @@ use crate::view::{
 };
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{ForkOrigin, TaskSnapshot, TaskState, Usage};
+use roo_protocol::task::{ForkOrigin, ImportOrigin, TaskSnapshot, TaskState, Usage};
 use roo_protocol::tree::TreeNode;
 use roo_text::render::{one_line, visible};
 
@@ -65,6 +65,20 @@ fn head(view: &RequestView, task: &TaskSnapshot) -> String {
     let _ = writeln!(text, "- Tokens: {}", used(item.usage));
     if let Some(ForkOrigin { urid, seq, usage, .. }) = &item.forked_from {
         let _ = writeln!(text, "- Forked from: {urid} at event {seq}, which had used {}", used(*usage));
+    }
+    if let Some(ImportOrigin { program, task_id, parent_task_id, child_task_ids, .. }) = &item.imported_from {
+        let _ = writeln!(
+            text,
+            "- Imported from: {}, task {}",
+            one_line(program, TITLE),
+            one_line(task_id, TITLE)
+        );
+        if let Some(parent) = parent_task_id {
+            let _ = writeln!(text, "- Delegated there by: task {}", one_line(parent, TITLE));
+        }
+        for child in child_task_ids {
+            let _ = writeln!(text, "- Delegated there to: task {}", one_line(child, TITLE));
+        }
     }
     if let Some(context) = task.context {
         let _ = writeln!(text, "- {}", context_line(&context));

@@ -5,9 +5,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::arguments::{Common, Fork, Tasks, TasksCommand, View};
+use super::arguments::{Common, Fork, TaskFormat, Tasks, TasksCommand, View};
 use super::checkpoints;
 use super::compare;
+use super::export_tasks::export_tasks;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
@@ -21,13 +22,15 @@ use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
-    ForkOrigin, HistoryItem, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams,
-    TaskSnapshot, TaskState,
+    ForkOrigin, HistoryItem, ImportOrigin, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult,
+    TaskSendParams, TaskSnapshot, TaskState,
 };
 use roo_text::render;
 
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
+/// The directory that exported tasks of Roo Code's format go to.
+const EXPORTED: &str = "roo-code-tasks";
 /// Number of tasks listed when a name fits several.
 const CANDIDATES: usize = 10;
 
@@ -100,7 +103,11 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
-        TasksCommand::Export { task, output } => {
+        TasksCommand::Export { task, format: TaskFormat::Roo, output } => {
+            let past = engine.past_tasks(&find(&engine, &task).await?).await?;
+            export_tasks(&past, &output.unwrap_or_else(|| PathBuf::from(EXPORTED)))?
+        }
+        TasksCommand::Export { task, format: TaskFormat::Markdown, output } => {
             let text = document(&engine, &find(&engine, &task).await?).await?;
             match output {
                 None => text,
@@ -355,6 +362,9 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
         let _ = write!(text, "{}  {state:<width$}  {:<12}  {title}", item.urid, item.mode);
         if let Some(ForkOrigin { urid, .. }) = &item.forked_from {
             let _ = write!(text, " (fork of {urid})");
+        }
+        if let Some(ImportOrigin { program, .. }) = &item.imported_from {
+            let _ = write!(text, " (from {})", render::one_line(program, TITLE));
         }
         text.push('\n');
         text

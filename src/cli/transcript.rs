@@ -212,6 +212,10 @@ impl TerminalTranscript {
                 let reason = format!("forked from {} at event {}", from.urid, from.seq);
                 self.reasoned(text, "1", &format!("● {urid}"), &reason);
             }
+            Update::Imported { from } => {
+                let reason = format!("task {} of {}", from.task_id, from.program);
+                self.reasoned(text, "1", "● imported", &reason);
+            }
             Update::MessageGrows { id, say: Say::Text | Say::Reasoning, offset, text: delta } => {
                 let id = key(id.as_str());
                 let begin = usize::try_from(*offset).unwrap_or(usize::MAX);

@@ -155,6 +155,7 @@ impl RequestView {
                 }
                 Update::Forked { urid, from }
             }
+            Event::TaskImported { from } => Update::Imported { from },
             Event::TaskState { state, result, reason, usage, tool_usage } => {
                 self.set_state(task, *state, reason.as_deref());
                 if let Some(view) = self.task_mut(task) {

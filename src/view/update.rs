@@ -4,7 +4,7 @@ use roo_protocol::checkpoint::RestoreWhat;
 use roo_protocol::context::ShorteningMethod;
 use roo_protocol::ids::{CommandId, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, Say};
-use roo_protocol::task::{ForkOrigin, PendingApproval, PendingQuestion, TaskState, TodoItem};
+use roo_protocol::task::{ForkOrigin, ImportOrigin, PendingApproval, PendingQuestion, TaskState, TodoItem};
 use serde_json::Value;
 
 use super::{CallResult, CallTarget, MessageRole};
@@ -20,6 +20,8 @@ pub(crate) enum Update<'e> {
     Created { urid: &'e Urid, mode: &'e str, title: &'e str },
     /// The request is a fork, and all before is of another request. It has this id for people.
     Forked { urid: &'e Urid, from: &'e ForkOrigin },
+    /// The request was imported, and what follows up to its first end is another program's.
+    Imported { from: &'e ImportOrigin },
     /// A task is in this state now.
     State { state: TaskState, result: Option<&'e str>, reason: Option<&'e str> },
     /// A piece of a message that is still being written. Its offset is in bytes.

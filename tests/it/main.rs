@@ -47,6 +47,7 @@ mod recorded_events;
 mod replay;
 mod review;
 mod roo_import;
+mod roo_tasks;
 mod run_output;
 mod sandbox;
 mod schemas;

@@ -50,6 +50,7 @@ pub mod simulated_disk;
 mod temporary_name;
 mod torn_tail;
 mod watched_file;
+mod whole;
 
 #[cfg(feature = "simulation")]
 pub use blocking::simulation::OneThread;

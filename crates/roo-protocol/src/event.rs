@@ -11,7 +11,9 @@ use super::context::{ContextMeter, ShorteningMethod};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
 use super::review::ReviewedHunk;
-use super::task::{ForkOrigin, PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
+use super::task::{
+    ForkOrigin, ImportOrigin, PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage,
+};
 
 pub use super::approval::{ApprovalOption, OptionKind};
 pub use super::question::{QuestionKind, Suggestion};
@@ -67,6 +69,13 @@ pub enum Event {
         title: String,
         /// Where it begins.
         from: ForkOrigin,
+    },
+    /// The request was imported: the next events, up to its first end, are made from another program's history. Nothing of it
+    /// was asked, judged or run here.
+    #[serde(rename = "task.imported")]
+    TaskImported {
+        /// The other program's task.
+        from: ImportOrigin,
     },
     /// A task changed its state.
     #[serde(rename = "task.state")]

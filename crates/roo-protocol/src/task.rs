@@ -351,6 +351,28 @@ pub struct HistoryItem {
     /// Where a fork begins; absent for any other request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
+    /// The other program's task that it was imported from; absent for any other request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_from: Option<ImportOrigin>,
+}
+
+/// A task of another program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportOrigin {
+    /// The program, for people.
+    pub program: String,
+    /// The id that the task has there.
+    pub task_id: String,
+    /// The id that the task has there which delegated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_task_id: Option<String>,
+    /// The id that the first of the tasks has there which delegated to one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_task_id: Option<String>,
+    /// The ids that the tasks have there to which it delegated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub child_task_ids: Vec<String>,
 }
 
 /// The place in another request at which a fork begins.

@@ -55,6 +55,16 @@ case('a fork has a title and an id of its own, and says where it begins', functi
   same(request)
 end)
 
+case('an imported request says where it is from', function()
+  local request = feed(Request.new('t'), {
+    { created('t', nil, 'Go') },
+    { { type = 'task.imported', from = { program = 'Roo Code', taskId = 'other' } } },
+  })
+  local text = table.concat(request:text(), '\n')
+  equal(text:find('imported from Roo Code, task other', 1, true) ~= nil, true, text)
+  same(request)
+end)
+
 case('running text grows, and its end replaces it', function()
   local request = Request.new('t')
   same(feed(request, { { (created('t')) } }))

@@ -243,6 +243,8 @@ export type HistoryItem = {
   seq: number;
   /** Where a fork begins; absent for any other request. */
   forkedFrom?: ForkOrigin | null;
+  /** The other program's task that it was imported from; absent for any other request. */
+  importedFrom?: ImportOrigin | null;
 };
 
 /** State of a task. */
@@ -274,6 +276,20 @@ export type ForkOrigin = {
   usage: Usage;
 };
 
+/** A task of another program. */
+export type ImportOrigin = {
+  /** The program, for people. */
+  program: string;
+  /** The id that the task has there. */
+  taskId: string;
+  /** The id that the task has there which delegated it. */
+  parentTaskId?: string | null;
+  /** The id that the first of the tasks has there which delegated to one another. */
+  rootTaskId?: string | null;
+  /** The ids that the tasks have there to which it delegated. */
+  childTaskIds?: string[];
+};
+
 /** Result of `roo/task/get`: the task as it is at `seq`. */
 export type TaskSnapshot = {
   /** The root task. */
@@ -296,6 +312,8 @@ export type TaskSnapshot = {
   seq: number;
   /** Where a fork begins; absent for any other request. */
   forkedFrom?: ForkOrigin | null;
+  /** The other program's task that it was imported from; absent for any other request. */
+  importedFrom?: ImportOrigin | null;
   /** The request that it belongs to. */
   rootId: TaskId;
   /** The result of a completed task. */
@@ -1712,6 +1730,10 @@ export type Event = {
   title: string;
   /** Where it begins. */
   from: ForkOrigin;
+} | {
+  type: "task.imported";
+  /** The other program's task. */
+  from: ImportOrigin;
 } | {
   type: "task.state";
   /** The new state. */

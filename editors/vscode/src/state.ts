@@ -199,6 +199,8 @@ function applyNumbered(request: Request, params: EventParams): Request {
       const own = tasks[taskId] ? { ...tasks, [taskId]: { ...tasks[taskId], title: event.title } } : tasks;
       return note({ ...request, title: event.title, tasks: own }, "info", `Forked from ${event.from.urid} at event ${event.from.seq}`);
     }
+    case "task.imported":
+      return note(request, "info", `Imported from ${event.from.program}, task ${event.from.taskId}`);
     case "task.state":
       return stateChanged(request, taskId, event.state, event.reason ?? undefined, event.usage ?? undefined, note);
     case "message":

@@ -197,6 +197,10 @@ impl MarkdownTranscript {
                 let (urid, other) = (line(urid.as_str()), line(from.urid.as_str()));
                 self.note(task, &format!("*request {urid}, forked from {other} at event {}*", from.seq));
             }
+            Update::Imported { from } => {
+                let (program, id) = (line(&from.program), line(&from.task_id));
+                self.note(task, &format!("*imported from {program}, task {id}*"));
+            }
             Update::State { state, result, reason } => self.state_changed(task, state, result, reason),
             Update::Message { message, role } => self.message(task, message, role),
             Update::AnswerVoid { reason: Some(reason), .. } => {

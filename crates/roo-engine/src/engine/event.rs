@@ -24,7 +24,8 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, Ta
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
 use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{
-    ForkOrigin, PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
+    ForkOrigin, ImportOrigin, PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage,
+    Usage,
 };
 use roo_text::render::counted;
 
@@ -103,6 +104,14 @@ pub enum Event {
         /// Its directory for working files; none where there is no workspace folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         directory: Option<String>,
+    },
+    /// The request was imported. So many events from here on are made from another program's history, and the last of them ends
+    /// the task: nothing of them was asked, judged or run here, and no machine derives them.
+    Imported {
+        /// The other program's task.
+        origin: ImportOrigin,
+        /// Number of events.
+        events: u64,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {
@@ -261,7 +270,7 @@ pub enum Event {
     },
     /// The model must be told something before it goes on.
     Corrected {
-        /// Text for the model.
+        /// Text for the model; empty only in what was imported, where it was told nothing.
         text: String,
         /// True if this counts towards the mistake limit.
         mistake: bool,
@@ -797,6 +806,7 @@ impl Event {
                 WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
             }
             Self::Forked { urid, title, from, .. } => WireEvent::TaskForked { urid, title, from },
+            Self::Imported { origin, .. } => WireEvent::TaskImported { from: origin },
             Self::UserSaid { message, .. }
             | Self::Shown { message }
             | Self::PromptRefused { message, .. }
@@ -855,6 +865,10 @@ impl Event {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
+            // Of an import: the other program left it at that.
+            Self::Corrected { text, .. } if text.is_empty() => {
+                state(TaskState::Running, Some("the answer had no call".into()))
+            }
             Self::Corrected { .. } => state(
                 TaskState::Running,
                 Some("the answer had no call; the model is told to make one".into()),

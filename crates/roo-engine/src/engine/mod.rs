@@ -21,10 +21,12 @@ mod edit_problems;
 mod effect_context;
 mod effects;
 pub mod event;
+mod exports;
 mod forks;
 mod gather;
 mod history;
 mod hook_dispatch;
+mod imports;
 mod instructions;
 mod journal;
 mod rate_limits;
@@ -73,6 +75,7 @@ use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
 use roo_formats::modes;
+use roo_formats::roo_code::tasks::PastTask;
 use roo_index::CodeIndex;
 use roo_language_servers::LanguageServers;
 use roo_model::prompts::{self, Brief, Place};
@@ -98,6 +101,7 @@ pub use self::changes::as_diff;
 pub use self::checkpoints::{ChangedBy, ComparedFile, ComparedRequest, Comparison};
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
+pub use self::imports::{ImportSettings, ImportedRequest, import_task, is_imported};
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
@@ -1110,6 +1114,22 @@ impl Engine {
         replayed.await.unwrap_or(Err(EngineError::Ending))
     }
 
+    /// The tasks of a request in the form of Roo Code's history: the request's own first, then its branches.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn past_tasks(&self, task: &TaskId) -> Result<Vec<PastTask>, EngineError> {
+        let root = task.root();
+        let directory = self.readable(&root).await?;
+        let workspace = self.workspace().roots().paths().next().map(|root| root.display().to_string());
+        let read = roo_durable::spawn_blocking(move || {
+            let (mut records, _) = roo_durable::read_from::<Event>(&directory, 0, usize::MAX)?;
+            records.iter_mut().for_each(|record| forks::as_own(&root, record));
+            Ok(exports::past_tasks(&root, &records, workspace.as_deref()))
+        });
+        read.await.unwrap_or(Err(EngineError::Ending))
+    }
+
     /// Takes a request out of its log as a cassette, without the prompts of its modes.
     ///
     /// # Errors
@@ -1613,6 +1633,7 @@ mod tests {
             usage: Usage::default(),
             seq: 3,
             forked_from: None,
+            imported_from: None,
         };
         registry.summarise(item);
         assert!(registry.leave(&task, || false).await.is_none());

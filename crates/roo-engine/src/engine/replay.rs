@@ -27,8 +27,16 @@ pub struct Replayed {
     /// All events.
     pub events: u64,
     /// Those of them that were taken as they are, as they came from outside: the beginning of the request and of forks,
-    /// restores of earlier states, and what only earlier versions wrote.
+    /// restores of earlier states, what only earlier versions wrote, and what was imported.
     pub given: u64,
+    /// Those of them that were made from another program's history, with the two that begin it: no replay says anything
+    /// about them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub imported: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The first place where a log differs from what the machine derives.
@@ -82,11 +90,22 @@ fn replay_own(root: &TaskId, records: &[Record<Event>]) -> Result<Replayed, Box<
         looks_ahead: true,
         given: 0,
     };
-    run.begin_request();
+    let imported = imported_records(records);
+    match imported {
+        0 => run.begin_request(),
+        count => run.begin_import(count),
+    }
     while run.next < records.len() {
         run.step()?;
     }
-    Ok(Replayed { events: records.len() as u64, given: run.given })
+    Ok(Replayed { events: records.len() as u64, given: run.given, imported: imported as u64 })
+}
+
+/// The number of the first records that are an import; 0 for any other request.
+fn imported_records(records: &[Record<Event>]) -> usize {
+    let Some(Event::Imported { events, .. }) = records.get(1).map(|record| &record.event) else { return 0 };
+    let own = records.iter().position(|record| cuts_off(&record.event)).unwrap_or(records.len());
+    usize::try_from(*events).map_or(own, |events| own.min(events.saturating_add(2)))
 }
 
 /// The state that the first record makes.
@@ -147,6 +166,12 @@ impl Run<'_> {
         let said = |record: &Record<Event>| matches!(record.event, Event::UserSaid { .. });
         let first = 1 + usize::from(self.records.get(1).is_some_and(said));
         self.take(first.min(self.records.len()));
+        self.settles = true;
+    }
+
+    /// Takes the events of an import.
+    fn begin_import(&mut self, count: usize) {
+        self.take(count);
         self.settles = true;
     }
 

@@ -51,8 +51,8 @@ use roo_formats::config::Limits;
 use roo_protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{
-    ForkOrigin, HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled, TaskState,
-    TodoItem, TodoStatus, ToolUsage, Usage,
+    ForkOrigin, HistoryItem, ImportOrigin, PendingApproval, PendingQuestion, QueueItem, SendWhen, Settled,
+    TaskState, TodoItem, TodoStatus, ToolUsage, Usage,
 };
 
 use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
@@ -162,6 +162,8 @@ pub struct Task {
     pub(in crate::engine) restore: Option<(u64, Arc<Restore>)>,
     /// Where the request begins, if it is a fork.
     pub forked_from: Option<ForkOrigin>,
+    /// The other program's task that it was imported from.
+    pub(in crate::engine) imported: Option<Import>,
     /// The git worktree of a branch that works beside others; none where it works in the folder of its parent.
     worktree: Option<Worktree>,
 }
@@ -190,6 +192,14 @@ impl Title {
             Self::Unnamed { rest } => Some(rest),
         }
     }
+}
+
+/// Origin of an imported task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Import {
+    pub(in crate::engine) origin: ImportOrigin,
+    /// The number of the last event that was made from the other program's history.
+    pub(in crate::engine) until: u64,
 }
 
 /// Requests of a task and what they used.
@@ -315,6 +325,7 @@ impl Task {
             notices: vec![],
             restore: None,
             forked_from: None,
+            imported: None,
             worktree: worktree.then_some(Worktree::Due),
         })
     }
@@ -447,6 +458,7 @@ impl Task {
             usage: self.totals.usage,
             seq: self.seq,
             forked_from: self.forked_from.clone(),
+            imported_from: self.imported.as_ref().map(|import| import.origin.clone()),
         }
     }
 
@@ -617,7 +629,7 @@ fn identity(call: &ToolCall) -> Digest {
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.
-fn todo_items(old: &[TodoItem], new: Vec<(String, TodoStatus)>) -> Vec<TodoItem> {
+pub(super) fn todo_items(old: &[TodoItem], new: Vec<(String, TodoStatus)>) -> Vec<TodoItem> {
     let mut free: Vec<&TodoItem> = old.iter().collect();
     let mut next = old.iter().filter_map(|item| item.id.parse::<u32>().ok()).max().unwrap_or(0);
     new.into_iter()

@@ -161,6 +161,10 @@ impl Tree {
         }
         if let Event::Ended { .. } = event {
             self.hand_over_commands(id);
+            if self.root().imported.as_ref().is_some_and(|import| import.until == seq) {
+                // It was spent elsewhere.
+                self.spent_before = self.spent();
+            }
         }
         if *event == Event::BudgetReset {
             self.spent_before = self.spent();

@@ -1,10 +1,12 @@
-//! The settings file that Roo Code exports (`roo-code-settings.json`), read as settings of this program.
+//! The settings file that Roo Code exports (`roo-code-settings.json`), read as settings of this program. Its tasks are in
+//! [`tasks`].
 //!
 //! The format is that of the last version, 3.5x: `providerProfiles` with one flat object a profile, whose keys carry the
 //! provider's name, and `globalSettings`. Keys of providers stay in the file. What would let agents do something unasked is kept
 //! apart from the rest, so that nobody grants it without meaning to.
 
 mod providers;
+pub mod tasks;
 
 use serde_json::{Map, Value, json};
 

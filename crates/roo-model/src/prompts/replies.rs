@@ -248,6 +248,15 @@ pub fn forked(from: &Urid, urid: &Urid, directory: Option<&str>) -> String {
     )
 }
 
+/// Before the next request, when the conversation before was imported.
+pub fn imported(program: &str) -> String {
+    format!(
+        "The conversation up to here was with {}, and the user has imported it. Its tools may have had other names and \
+         parameters than those that you have now, and files may have changed since. Read a file again before you change it.",
+        exact_line(program)
+    )
+}
+
 /// Before the next request, when the user has restored files.
 pub fn files_restored(paths: &[String]) -> String {
     let list: String = paths.iter().map(|path| format!("\n- {}", exact_line(path))).collect();

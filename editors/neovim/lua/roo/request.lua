@@ -312,6 +312,11 @@ events['task.forked'] = function(self, _, event, task)
   self:put(task, 'note', 'forked' .. self.seq, { line }, { groups = { 'RooUser' }, gap = true })
 end
 
+events['task.imported'] = function(self, _, event, task)
+  local line = ('imported from %s, task %s'):format(event.from.program, event.from.taskId)
+  self:put(task, 'note', 'imported' .. self.seq, { line }, { groups = { 'RooUser' }, gap = true })
+end
+
 events['tree.changed'] = function(self, _, event)
   self.nodes = event.nodes
   for _, node in ipairs(event.nodes) do

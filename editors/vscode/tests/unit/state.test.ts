@@ -73,6 +73,11 @@ test("a fork has its own title and totals from its event on", () => {
   assert.deepEqual(forked.feed.map((item) => item.kind === "note" && item.text), ["Forked from u at event 3"]);
 });
 
+test("an imported request says where it is from", () => {
+  const imported = after(CREATED, { type: "task.imported", from: { program: "Roo Code", taskId: "other" } });
+  assert.deepEqual(imported.feed.map((item) => item.kind === "note" && item.text), ["Imported from Roo Code, task other"]);
+});
+
 test("pieces of a text are put together, and replaced by the whole", () => {
   const streamed = after(CREATED, delta("r1.b0", 0, "Hel"), delta("r1.b0", 3, "lo"));
   assert.equal(message(streamed.feed[0]).text, "Hello");

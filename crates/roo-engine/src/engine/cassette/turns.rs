@@ -237,6 +237,7 @@ impl TurnRecorder {
             Event::UserSaid { .. } if self.tasks.get(branch).is_some_and(|task| task.is_told) => {
                 "a message of the user while the task worked"
             }
+            Event::Imported { .. } => "a conversation of another program",
             Event::CancelRequested if *task == self.root => "the end of the request by its user",
             Event::Interrupted | Event::Resumed => "an interruption of the request",
             Event::QueueChanged { .. } => "a message of the user that waited",

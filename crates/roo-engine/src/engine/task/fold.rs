@@ -11,7 +11,7 @@ use super::conversation::FilePart;
 use super::results::summary;
 use super::shortening::within;
 use super::{
-    Answered, Begins, Choice, Compaction, Conversation, Gather, LeftOut, Lifecycle, LoopGuard,
+    Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle, LoopGuard,
     MeasuredRequest, OpenTask, Phase, Prompt, SamplingTally, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved,
     Worktree, is_stop, offers,
 };
@@ -41,6 +41,9 @@ impl Task {
                 self.title = Title::Named(title.clone());
                 self.forked_from = Some(from.clone());
                 self.notices.push(replies::forked(&from.urid, &self.urid, directory.as_deref()));
+            }
+            Event::Imported { origin, events } => {
+                self.imported = Some(Import { origin: origin.clone(), until: seq.saturating_add(*events) });
             }
             // The budget is the request's.
             Event::Shown { .. }
@@ -181,6 +184,9 @@ impl Task {
             Event::Resumed => self.resume(),
             Event::Ended { state, result, reason, .. } => {
                 self.end(Ending { state: *state, result: result.clone(), reason: reason.clone() });
+                if let Some(import) = self.imported.as_ref().filter(|import| import.until == seq) {
+                    self.notices.push(replies::imported(&import.origin.program));
+                }
             }
         }
     }
@@ -258,7 +264,9 @@ impl Task {
     }
 
     fn correct(&mut self, text: &str, mistake: bool) {
-        self.conversation.push_text(text);
+        if !text.is_empty() {
+            self.conversation.push_text(text);
+        }
         if mistake {
             self.guard.count_mistake();
         }
@@ -464,6 +472,7 @@ impl Task {
         self.queue.clear();
         self.commands.interrupt();
         self.restore = None;
+        self.imported = None;
         // It is the other request's.
         self.worktree = None;
         self.set_interrupted();
@@ -499,6 +508,7 @@ impl Task {
         self.title = title;
         self.urid = now.urid;
         self.forked_from = now.forked_from;
+        self.imported = now.imported;
         self.created_at = now.created_at;
         self.limits = now.limits;
         self.updated_at = now.updated_at;

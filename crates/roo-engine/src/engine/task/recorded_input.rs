@@ -133,6 +133,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         // Facts that no input leads to, and what follows from the state alone.
         Event::Created { .. }
         | Event::Forked { .. }
+        | Event::Imported { .. }
         | Event::Delegated { .. }
         | Event::Halted { .. }
         | Event::TurnStarted { .. }

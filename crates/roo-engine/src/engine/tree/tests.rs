@@ -760,7 +760,7 @@ impl Sim {
         let replayed = replay(&root(), &self.log).unwrap_or_else(|difference| panic!("{difference:#?}"));
         let forks = self.log.iter().filter(|record| matches!(record.event, Event::Forked { .. }));
         let given = 2 + forks.count() as u64;
-        assert_eq!(replayed, Replayed { events: self.log.len() as u64, given });
+        assert_eq!(replayed, Replayed { events: self.log.len() as u64, given, imported: 0 });
     }
 
     /// Leads every task to its end.
