@@ -7,6 +7,7 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::Request;
@@ -45,18 +46,22 @@ pub(super) struct ClientEditor {
     pub(super) reviews: bool,
     /// True if it answers `roo/document/save`.
     pub(super) saves: bool,
+    /// The connection is over: nothing will be answered any more.
+    pub(super) ended: CancellationToken,
 }
 
 impl ClientEditor {
     async fn apply(&self, label: &str, edit: Value) -> Result<(), EditRefused> {
         let params = json!({ "label": label, "edit": edit });
-        match self.client.send_request::<ApplyEdit>(params).await {
-            Ok(answer) if answer.applied => Ok(()),
-            Ok(answer) => {
+        let asked = self.client.send_request::<ApplyEdit>(params);
+        match self.ended.run_until_cancelled(asked).await {
+            Some(Ok(answer)) if answer.applied => Ok(()),
+            Some(Ok(answer)) => {
                 let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
                 Err(EditRefused { reason })
             }
-            Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
+            Some(Err(error)) => Err(EditRefused { reason: error.message.into_owned() }),
+            None => Err(EditRefused { reason: "it was closed".to_owned() }),
         }
     }
 }
@@ -103,12 +108,14 @@ impl Editor for ClientEditor {
                 return vec![];
             }
             let params = DocumentSaveParams { uris: uris.to_vec() };
-            match self.client.send_request::<DocumentSave>(params).await {
-                Ok(answer) => answer.saved,
-                Err(error) => {
+            let asked = self.client.send_request::<DocumentSave>(params);
+            match self.ended.run_until_cancelled(asked).await {
+                Some(Ok(answer)) => answer.saved,
+                Some(Err(error)) => {
                     tracing::warn!(%error, "the client did not save");
                     vec![]
                 }
+                None => vec![],
             }
         }
         .boxed()
