@@ -31,6 +31,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// The most bytes of a piece of what a client gets.
 const PIECE: usize = 64 * 1024;
+/// The bytes of its length before it.
+const HEAD: usize = 4;
 
 /// Reasons why a daemon can't run.
 #[derive(Debug, thiserror::Error)]
@@ -304,13 +306,14 @@ fn status_of(request: LiveRequest) -> RequestStatus {
 
 /// Sends what the server writes, until it has nothing more to say. Returns what it was sent by.
 async fn send_pieces(mut pieces: DuplexStream, mut output: OwnedWriteHalf) -> io::Result<OwnedWriteHalf> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; HEAD + PIECE];
     loop {
-        let length = pieces.read(&mut piece).await?;
+        let (head, body) = piece.split_at_mut(HEAD);
+        let length = pieces.read(body).await?;
         if length == 0 {
             return Ok(output);
         }
-        output.write_u32(u32::try_from(length).map_err(io::Error::other)?).await?;
-        output.write_all(piece.get(..length).unwrap_or_default()).await?;
+        head.copy_from_slice(&u32::try_from(length).map_err(io::Error::other)?.to_be_bytes());
+        output.write_all(piece.get(..HEAD + length).unwrap_or_default()).await?;
     }
 }

@@ -9,13 +9,14 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
-use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::Request;
+use tower_lsp::ls_types::{ApplyWorkspaceEditResponse, MessageType};
 
 use super::negotiated::Edits;
 use roo_protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use roo_text::position::Range;
-use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations};
+use roo_text::render::exact_line;
+use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations, path_of};
 
 /// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
 /// spaces and letters.
@@ -100,6 +101,19 @@ impl Editor for ClientEditor {
         changes: Vec<DocumentChange>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
         async move { self.apply(label, edit_to_confirm(label, &changes)).await }.boxed()
+    }
+
+    fn changed_elsewhere(&self, uri: &str) {
+        let name = path_of(uri).map_or_else(|| uri.to_owned(), |path| path.to_string_lossy().into_owned());
+        let name = exact_line(&name);
+        let message = format!(
+            "roo: an agent has changed {name} in another editor; it has not read the unsaved text here"
+        );
+        let (client, ended) = (self.client.clone(), self.ended.clone());
+        // A client that doesn't read keeps no task waiting.
+        tokio::spawn(async move {
+            ended.run_until_cancelled(client.show_message(MessageType::WARNING, message)).await;
+        });
     }
 
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {

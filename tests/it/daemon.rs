@@ -278,6 +278,29 @@ fn an_edit_lands_in_the_editor_that_has_the_file_open() {
 }
 
 #[test]
+fn of_two_editors_with_unsaved_text_one_gets_the_edit_and_the_other_is_told() {
+    let user = DaemonUser::playing(EDITS);
+    user.home.configure("autoApprove: { write: true }\n");
+    fs::write(user.home.work("a.txt"), "old\n").unwrap();
+    let (mut other, mut holder, mut starter) = (user.typed(), user.typed(), user.typed());
+    // What was typed last is what the task reads.
+    for (editor, text) in [(&mut other, "typed first\n"), (&mut holder, "typed last\n")] {
+        let uri = editor.open(&user.home.work("a.txt"), "old\n");
+        editor.append(&uri, text);
+        editor.request("roo/task/list", json!({}));
+    }
+    starter.start_task("Change");
+    assert_eq!(holder.until_document("a.txt", "new").1, "new\n");
+    other.message("in another editor");
+    assert_eq!(starter.state("completed")["event"]["result"], "Changed.");
+    let texts: Vec<&str> = other.documents.values().map(|document| document.text.as_str()).collect();
+    assert_eq!(texts, ["old\ntyped first\n"], "no keystroke is lost");
+    for editor in [other, holder, starter] {
+        assert_eq!(editor.shut_down(), 0);
+    }
+}
+
+#[test]
 fn a_file_that_its_editor_has_left_is_written_on_disk() {
     let user = DaemonUser::playing(EDITS);
     user.home.configure("autoApprove: { write: true }\n");

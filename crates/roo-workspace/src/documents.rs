@@ -376,6 +376,12 @@ impl Documents {
         found.into_iter().max_by_key(Found::rank).map(|found| found.document)
     }
 
+    /// The documents with unsaved text of the file at a real path, in other editors than this one.
+    pub(super) fn unsaved_elsewhere(&self, path: &Path, editor: EditorId) -> Vec<Document> {
+        let all = self.all_at(path).into_iter().map(|found| found.document);
+        all.filter(|document| document.dirty && document.editor != editor).collect()
+    }
+
     /// The same document as it is now, in the same editor; none when it was closed.
     pub(super) fn now(&self, document: &Document) -> Option<Document> {
         if document.editor == EditorId::default() {
@@ -751,6 +757,8 @@ mod tests {
         let gone = Some(Digest::of("read long ago"));
         assert_eq!(shared.at_with(&path, gone).unwrap().editor, EditorId(2));
         assert_eq!(shared.with_files().len(), 1, "a file is one file");
+        let elsewhere = shared.unsaved_elsewhere(&path, EditorId(1));
+        assert_eq!(elsewhere.iter().map(|document| document.editor).collect::<Vec<_>>(), [EditorId(2)]);
     }
 
     #[test]

@@ -343,6 +343,15 @@ impl Workspace {
         self.documents.editor(document).map_or(self.encoding, |editor| editor.encoding)
     }
 
+    /// Tells the other editors that have unsaved text of a file that it was changed in this one.
+    fn tell_others(&self, place: &Resolved, editor: EditorId) {
+        for document in self.documents.unsaved_elsewhere(place.absolute(), editor) {
+            if let Some(other) = self.editor_of(document.editor) {
+                other.changed_elsewhere(&document.uri);
+            }
+        }
+    }
+
     /// Looks what the editor has of a file, where it doesn't say that by itself.
     async fn refresh(&self, file: &Resolved, purpose: FilePurpose) {
         if let Some(editor) = &self.editor {
@@ -384,6 +393,9 @@ impl Workspace {
                 let written =
                     self.write_open(target, &document, editor.as_ref(), expected, after, label).await;
                 self.refresh(target, FilePurpose::Read).await;
+                if written.is_ok() {
+                    self.tell_others(target, document.editor);
+                }
                 written
             }
             (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),

@@ -221,6 +221,9 @@ impl Workspace {
             }
         }
         let changed = edits.iter().map(|edit| self.changed(edit)).collect();
+        for one in &open {
+            self.tell_others(one.edit.file(), one.document.editor);
+        }
         for place in places() {
             self.refresh(place, FilePurpose::Read).await;
         }
