@@ -17,6 +17,7 @@ mod acp;
 pub mod cli;
 mod code_index;
 mod configuration_file;
+mod daemon;
 mod keyring;
 mod language_servers;
 mod live_settings;

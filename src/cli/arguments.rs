@@ -21,6 +21,9 @@ use roo_trace::record::Outcome;
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
+    /// Have the user's daemon serve, which editors and terminals share; it is started if need be.
+    #[arg(long)]
+    pub(super) daemon: bool,
     #[command(subcommand)]
     pub(super) command: Option<Subcommand>,
 }
@@ -44,6 +47,18 @@ pub(super) struct Common {
 pub(super) enum Subcommand {
     /// Run the language server on standard input and output
     Serve(Serve),
+    /// Look at the daemon that serves all editors of a user, and end it
+    ///
+    /// An editor uses it if it starts the server with `--daemon`.
+    Daemon {
+        #[command(subcommand)]
+        command: DaemonCommand,
+    },
+    /// Follow a live request of the daemon in this terminal, answer what it asks, and steer it
+    ///
+    /// What you type answers the question that waits, or is said to the agent. `/say WORDS` says something while a question
+    /// waits, `/cancel` cancels the request, and `/detach` or Ctrl-C leaves it as it is.
+    Attach(Attach),
     /// Run one task without an editor
     Run(Run),
     /// Show a whole task on a sample project: no key, no network
@@ -142,7 +157,7 @@ impl Subcommand {
     /// Returns whether it has agents work, and not only prints what there is.
     pub(super) fn works(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Demo(_) => true,
+            Self::Run(_) | Self::Demo(_) | Self::Attach(_) => true,
             Self::Cassette { command } => {
                 matches!(command, CassetteCommand::Record(record) if record.request.is_none())
             }
@@ -156,9 +171,31 @@ impl Subcommand {
     }
 }
 
+/// Subcommands of `daemon`.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum DaemonCommand {
+    /// Be the daemon; clients start it themselves
+    ///
+    /// It ends when no client was connected and no request was at work for ten minutes, or for as many seconds as the
+    /// variable ROO_LSP_DAEMON_IDLE says.
+    Run,
+    /// Say which daemons run, whom they serve, and which requests live in them
+    Status {
+        /// Print one JSON object for each daemon.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End all daemons of the user; their requests can be resumed
+    Stop,
+    /// End all daemons of the user, and start one
+    Restart,
+    /// Print what the daemon of this environment has logged
+    Logs,
+}
+
 impl Default for Subcommand {
     fn default() -> Self {
-        Self::Serve(Serve { stdio: true })
+        Self::Serve(Serve { stdio: true, daemon: false })
     }
 }
 
@@ -168,6 +205,20 @@ pub(super) struct Serve {
     /// Accepted because editors add it.
     #[arg(long, hide = true)]
     pub(super) stdio: bool,
+    /// Have the user's daemon serve, which editors and terminals share; it is started if need be.
+    #[arg(long)]
+    pub(super) daemon: bool,
+}
+
+/// `roo-lsp attach`
+#[derive(Args, Debug)]
+pub(super) struct Attach {
+    /// The request's id or its beginning; the only live one of the workspace when left out.
+    #[arg(value_name = "ID")]
+    pub(super) request: Option<String>,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
 }
 
 /// `roo-lsp run`

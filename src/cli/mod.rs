@@ -10,10 +10,12 @@
 mod acp;
 mod activity;
 mod arguments;
+mod attach;
 mod cassette;
 mod check_tool;
 mod checkpoints;
 mod compare;
+mod daemon;
 mod demo;
 mod dialogue;
 mod doctor;
@@ -49,7 +51,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use self::arguments::{Arguments, ImportCommand, Subcommand};
+use self::arguments::{Arguments, DaemonCommand, ImportCommand, Subcommand};
 use self::notices::Notices;
 pub use self::session::SessionError;
 
@@ -113,7 +115,11 @@ pub fn main() -> ExitCode {
     roo_sandbox::exec::sandbox::harden_process();
     roo_process::open_files::raise_limit();
     let arguments = Arguments::parse();
-    let notices = Notices::listen(matches!(arguments.command, None | Some(Subcommand::Serve(_))));
+    let notices = match arguments.command {
+        Some(Subcommand::Daemon { command: DaemonCommand::Run }) => Notices::listen_into(daemon::own_log()),
+        None | Some(Subcommand::Serve(_)) => Notices::listen(true),
+        Some(_) => Notices::listen(false),
+    };
     let works = arguments.command.as_ref().is_some_and(Subcommand::works);
     match execute(arguments, &notices) {
         Ok(ending) => ending.into(),
@@ -130,12 +136,18 @@ pub fn main() -> ExitCode {
 }
 
 fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> {
-    let Arguments { common, command } = arguments;
+    let Arguments { common, daemon, command } = arguments;
     match command.unwrap_or_default() {
-        Subcommand::Serve(serve) => {
+        Subcommand::Serve(mut serve) => {
+            serve.daemon |= daemon;
             let code = block_on(serve::serve(common, serve))??;
             std::process::exit(code)
         }
+        _ if daemon => Err(CliError::Usage(
+            "--daemon is for the language server, and no option of this command".to_owned(),
+        )),
+        Subcommand::Attach(attach) => block_on(attach::attach(common, attach, notices))?,
+        Subcommand::Daemon { command } => block_on(daemon::daemon(common, command))?,
         Subcommand::Run(run) => block_on(run::run(common, run, notices))?,
         Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,

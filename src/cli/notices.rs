@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, registry};
 
 use super::terminal;
+use crate::daemon::LogFile;
 
 /// The variable that asks for log lines, such as `debug` or `roo_engine=trace`.
 const VARIABLE: &str = "ROO_LSP_LOG";
@@ -39,18 +40,20 @@ impl Notices {
     pub(super) fn listen(serves: bool) -> Self {
         let notices = Self::default();
         if serves || std::env::var_os(VARIABLE).is_some() {
-            let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
-            // What it tells below that are messages of servers, which may hold secrets.
-            let filter = match "rmcp=warn".parse() {
-                Ok(directive) => filter.add_directive(directive),
-                Err(_) => filter,
-            };
-            let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+            let lines = tracing_subscriber::fmt().with_env_filter(filter("warn")).with_ansi(false);
             lines.with_writer(terminal::stderr).init();
         } else {
             registry().with(notices.clone()).init();
         }
         notices
+    }
+
+    /// Begins to listen, and writes log lines into this file; without one, to standard error.
+    pub(super) fn listen_into(log: Option<LogFile>) -> Self {
+        let Some(log) = log else { return Self::listen(true) };
+        let lines = tracing_subscriber::fmt().with_env_filter(filter("warn,roo_lsp=info")).with_ansi(false);
+        lines.with_writer(Mutex::new(log)).init();
+        Self::default()
     }
 
     /// From now on a transcript shows them, by [`Self::take`].
@@ -82,6 +85,16 @@ impl Notices {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes log lines: what the variable says, or else from this level on.
+fn filter(level: &str) -> EnvFilter {
+    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(level));
+    // What it tells below that are messages of servers, which may hold secrets.
+    match "rmcp=warn".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
     }
 }
 

@@ -291,6 +291,16 @@ impl Viewer {
         }
     }
 
+    /// A viewer that answers nothing itself.
+    pub(super) fn following(format: Format, notices: &Notices) -> Self {
+        Self::answered_by(format, Answerer::user(OnAsk::Ask), true, notices)
+    }
+
+    /// Takes the newest tree.
+    pub(super) fn learn(&mut self, nodes: &[TreeNode]) {
+        self.transcript.learn(nodes);
+    }
+
     /// Returns whether the clock at the bottom goes on.
     fn ticks(&self) -> bool {
         self.footer.is_some() && self.transcript.is_at_work() && !self.transcript.is_open()
@@ -302,7 +312,8 @@ impl Viewer {
         self.print("", true)
     }
 
-    fn show(&mut self, params: &EventParams) -> io::Result<()> {
+    /// Shows an event.
+    pub(super) fn show(&mut self, params: &EventParams) -> io::Result<()> {
         self.now = params.at;
         match self.format {
             Format::Ndjson => {
@@ -339,7 +350,7 @@ impl Viewer {
     }
 
     /// Takes away the tree at the bottom, so that something else can be written there.
-    fn clear(&mut self) -> io::Result<()> {
+    pub(super) fn clear(&mut self) -> io::Result<()> {
         match &mut self.footer {
             Some(footer) => io::stderr().lock().write_all(footer.erase().as_bytes()),
             None => Ok(()),
@@ -370,38 +381,10 @@ impl Viewer {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce).map(|option| (option, None)),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce).map(|option| (option, None)),
             OnAsk::Ask if self.terminal => {
-                let with_key = |(id, key): &(&str, &'static str)| {
-                    options.iter().find(|option| option.id == *id).map(|option| (*key, option))
-                };
-                let once = |kind, key| options.iter().find(|option| option.kind == kind).map(|it| (key, it));
-                let keys: Vec<(&str, &ApprovalOption)> = once(OptionKind::AllowOnce, "y")
-                    .into_iter()
-                    .chain(KEYS.iter().filter_map(with_key))
-                    .chain(once(OptionKind::RejectOnce, "n"))
-                    .collect();
-                // The user sees in full what would hold for good.
-                let shown: Vec<String> = keys
-                    .iter()
-                    .map(|(key, option)| format!("{key}: {}", render::visible(&option.name)))
-                    .collect();
+                let keys = approval_keys(approval);
                 loop {
-                    let line = ask(format!(
-                        "  Allow? [{}; Enter: n; n WORDS tells the agent why] ",
-                        shown.join(", ")
-                    ))
-                    .await?;
-                    let (given, words) =
-                        line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
-                    let given = match given.to_lowercase().as_str() {
-                        "" | "no" => "n".to_owned(),
-                        "yes" => "y".to_owned(),
-                        "always" => "a".to_owned(),
-                        given => given.to_owned(),
-                    };
-                    // Words with a permission would go nowhere.
-                    let words = Some(words.trim()).filter(|words| !words.is_empty()).map(str::to_owned);
-                    let fits = |key: &str| given == key && (words.is_none() || key == "n");
-                    if let Some((_, option)) = keys.iter().find(|(key, _)| fits(key)) {
+                    let line = ask(approval_question(&keys)).await?;
+                    if let Some((option, words)) = chosen_option(&keys, &line) {
                         return Some((option.id.clone(), words));
                     }
                     let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
@@ -444,8 +427,49 @@ impl Viewer {
     }
 }
 
+/// The keys by which an approval is answered on a terminal, with their options.
+pub(super) fn approval_keys(approval: &PendingApproval) -> Vec<(&'static str, &ApprovalOption)> {
+    let options = &approval.options;
+    let with_key = |(id, key): &(&str, &'static str)| {
+        options.iter().find(|option| option.id == *id).map(|option| (*key, option))
+    };
+    let once = |kind, key| options.iter().find(|option| option.kind == kind).map(|it| (key, it));
+    once(OptionKind::AllowOnce, "y")
+        .into_iter()
+        .chain(KEYS.iter().filter_map(with_key))
+        .chain(once(OptionKind::RejectOnce, "n"))
+        .collect()
+}
+
+/// The question that names the keys.
+pub(super) fn approval_question(keys: &[(&str, &ApprovalOption)]) -> String {
+    // The user sees in full what would hold for good.
+    let shown: Vec<String> =
+        keys.iter().map(|(key, option)| format!("{key}: {}", render::visible(&option.name))).collect();
+    format!("  Allow? [{}; Enter: n; n WORDS tells the agent why] ", shown.join(", "))
+}
+
+/// The option that a line chooses, and the words that go with it; none where it fits none.
+pub(super) fn chosen_option<'a>(
+    keys: &[(&str, &'a ApprovalOption)],
+    line: &str,
+) -> Option<(&'a ApprovalOption, Option<String>)> {
+    let (given, words) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+    let given = match given.to_lowercase().as_str() {
+        "" | "no" => "n".to_owned(),
+        "yes" => "y".to_owned(),
+        "always" => "a".to_owned(),
+        given => given.to_owned(),
+    };
+    // Words with a permission would go nowhere.
+    let words = Some(words.trim()).filter(|words| !words.is_empty()).map(str::to_owned);
+    let fits = |key: &str| given == key && (words.is_none() || key == "n");
+    let (_, option) = keys.iter().find(|(key, _)| fits(key))?;
+    Some((option, words))
+}
+
 /// The suggestion of this number, or the words as they are.
-fn answer_of(line: &str, suggestions: &[Suggestion]) -> String {
+pub(super) fn answer_of(line: &str, suggestions: &[Suggestion]) -> String {
     let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
     chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone())
 }

@@ -7,7 +7,7 @@
 //! There is one popup at a time: some clients put the next one over it, where a key that is meant for one answers the other.
 //! A popup that is no longer needed is taken away, and only when the client has let go of it comes the next one.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -181,6 +181,8 @@ enum Notice {
     Closed(UserPrompt, Closed),
     /// To be asked, besides what tasks ask.
     Ask(UserPrompt),
+    /// A task has asked it before this client was there.
+    Waits(UserPrompt),
     /// The user has granted or revoked trust, wherever they were asked.
     TrustChanged,
 }
@@ -199,6 +201,7 @@ pub(super) async fn accompany(
         notices: sender.clone(),
         popups,
         waiting: VecDeque::new(),
+        found_waiting: HashSet::new(),
         open: None,
     };
     session.spawn(delivery.run(notices));
@@ -211,6 +214,9 @@ pub(super) async fn accompany(
         if let Some(prompt) = prompt {
             let _ = sender.send(Notice::Ask(prompt));
         }
+    }
+    for prompt in asked_before(&services).await {
+        let _ = sender.send(Notice::Waits(prompt));
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
@@ -228,6 +234,29 @@ pub(super) async fn accompany(
             }
         });
     }
+}
+
+/// What the requests ask that other clients have started, and that nobody has answered yet.
+async fn asked_before(services: &WorkspaceServices) -> Vec<UserPrompt> {
+    let mut prompts = Vec::new();
+    for journal in services.engine.journals() {
+        let root = journal.root();
+        let (Ok(found), Ok(known)) =
+            (services.engine.tree(root).await, services.engine.resumable(root).await)
+        else {
+            continue;
+        };
+        // What an interrupted request has asked is asked again when it goes on.
+        if found.nodes.first().is_none_or(|node| node.state == TaskState::Interrupted) {
+            continue;
+        }
+        let mut tree = BranchTree::default();
+        tree.set(&found.nodes);
+        let asker = |task: &TaskId| Asker { root: root.clone(), branch: tree.name(task) };
+        prompts.extend(known.approvals.into_iter().map(|(task, it)| UserPrompt::Approval(asker(&task), it)));
+        prompts.extend(known.questions.into_iter().map(|(task, it)| UserPrompt::Question(asker(&task), it)));
+    }
+    prompts
 }
 
 fn is_of_interest(params: &EventParams) -> bool {
@@ -249,6 +278,8 @@ struct Delivery {
     popups: bool,
     /// Still to be asked, oldest first.
     waiting: VecDeque<UserPrompt>,
+    /// The ids of what was found waiting at the start. Their events may come as well.
+    found_waiting: HashSet<String>,
     open: Option<OpenPopup>,
 }
 
@@ -282,6 +313,10 @@ impl Delivery {
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
                 // It decides what agents are told, so it comes before what they ask.
                 Notice::Ask(asked) => self.waiting.push_front(asked),
+                Notice::Waits(asked) => {
+                    self.found_waiting.insert(asked.id().to_owned());
+                    self.waiting.push_back(asked);
+                }
             }
             if self.open.is_none()
                 && let Some(next) = self.waiting.pop_front()
@@ -307,7 +342,10 @@ impl Delivery {
                 }
             }
             Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
-            _ => self.waiting.extend(UserPrompt::from_event(event, branch)),
+            _ => {
+                let asked = UserPrompt::from_event(event, branch);
+                self.waiting.extend(asked.filter(|asked| !self.found_waiting.contains(asked.id())));
+            }
         }
     }
 

@@ -7,14 +7,16 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
-use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::Request;
+use tower_lsp::ls_types::{ApplyWorkspaceEditResponse, MessageType};
 
 use super::negotiated::Edits;
 use roo_protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use roo_text::position::Range;
-use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations};
+use roo_text::render::exact_line;
+use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations, path_of};
 
 /// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
 /// spaces and letters.
@@ -45,18 +47,22 @@ pub(super) struct ClientEditor {
     pub(super) reviews: bool,
     /// True if it answers `roo/document/save`.
     pub(super) saves: bool,
+    /// The connection is over: nothing will be answered any more.
+    pub(super) ended: CancellationToken,
 }
 
 impl ClientEditor {
     async fn apply(&self, label: &str, edit: Value) -> Result<(), EditRefused> {
         let params = json!({ "label": label, "edit": edit });
-        match self.client.send_request::<ApplyEdit>(params).await {
-            Ok(answer) if answer.applied => Ok(()),
-            Ok(answer) => {
+        let asked = self.client.send_request::<ApplyEdit>(params);
+        match self.ended.run_until_cancelled(asked).await {
+            Some(Ok(answer)) if answer.applied => Ok(()),
+            Some(Ok(answer)) => {
                 let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
                 Err(EditRefused { reason })
             }
-            Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
+            Some(Err(error)) => Err(EditRefused { reason: error.message.into_owned() }),
+            None => Err(EditRefused { reason: "it was closed".to_owned() }),
         }
     }
 }
@@ -97,18 +103,33 @@ impl Editor for ClientEditor {
         async move { self.apply(label, edit_to_confirm(label, &changes)).await }.boxed()
     }
 
+    fn changed_elsewhere(&self, uri: &str) {
+        let name = path_of(uri).map_or_else(|| uri.to_owned(), |path| path.to_string_lossy().into_owned());
+        let name = exact_line(&name);
+        let message = format!(
+            "roo: an agent has changed {name} in another editor; it has not read the unsaved text here"
+        );
+        let (client, ended) = (self.client.clone(), self.ended.clone());
+        // A client that doesn't read keeps no task waiting.
+        tokio::spawn(async move {
+            ended.run_until_cancelled(client.show_message(MessageType::WARNING, message)).await;
+        });
+    }
+
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
         async move {
             if !self.saves {
                 return vec![];
             }
             let params = DocumentSaveParams { uris: uris.to_vec() };
-            match self.client.send_request::<DocumentSave>(params).await {
-                Ok(answer) => answer.saved,
-                Err(error) => {
+            let asked = self.client.send_request::<DocumentSave>(params);
+            match self.ended.run_until_cancelled(asked).await {
+                Some(Ok(answer)) => answer.saved,
+                Some(Err(error)) => {
                     tracing::warn!(%error, "the client did not save");
                     vec![]
                 }
+                None => vec![],
             }
         }
         .boxed()

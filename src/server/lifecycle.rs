@@ -8,7 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers;
 use super::intake::{self, IntakeEnd};
-use super::session::ProcessServices;
+use super::session::{ProcessServices, Session};
+use super::shared_engines::Sharing;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
@@ -16,8 +17,8 @@ use roo_formats::config::{Directories, NoHome};
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Serves one client on standard input and output until it is done, and returns the exit code: 0 if it
-/// said `shutdown` first, else 1. `config` is the settings file, in place of the user's own; `told_to_end` resolves when the
-/// process is asked to end.
+/// said `shutdown` first, else 1. `config` is the settings file, in place of the user's own; `notice` is shown to its user;
+/// `told_to_end` resolves when the process is asked to end.
 ///
 /// A read of standard input may still be under way: the process must be ended, not the runtime.
 ///
@@ -25,22 +26,62 @@ const GRACE: Duration = Duration::from_millis(200);
 /// [`NoHome`] when there is no place for settings and logs.
 pub async fn serve_stdio(
     config: Option<PathBuf>,
+    notice: Option<String>,
     told_to_end: impl Future<Output = ()>,
 ) -> Result<i32, NoHome> {
     let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
     // Only an empty path can't be made absolute, and there is no file at one.
     directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let process = ProcessServices { directories, clock: Arc::new(SystemClock) };
-    Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process, told_to_end).await)
+    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice };
+    let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+    let session = serve(input, output, process, None, told_to_end).await;
+    if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
+        tracing::warn!("tasks did not stop in time");
+    }
+    // Each has its own, short time; what is deaf is killed.
+    session.end_servers().await;
+    Ok(exit_code(&session))
 }
 
+/// One of several connections of a process.
+pub(crate) struct Connection<I, O> {
+    pub(crate) input: I,
+    pub(crate) output: O,
+    /// The user's directories, with the settings file of this connection.
+    pub(crate) directories: Directories,
+    /// What it shares with the others.
+    pub(crate) shared: Sharing,
+}
+
+/// Serves one client of several until it is done, and returns the exit code of [`serve_stdio`]. What it started goes on.
+pub(crate) async fn serve_connection<I, O>(
+    connection: Connection<I, O>,
+    told_to_end: impl Future<Output = ()>,
+) -> i32
+where
+    I: AsyncRead + Unpin,
+    O: AsyncWrite + Unpin + Send + 'static,
+{
+    let Connection { input, output, directories, shared } = connection;
+    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice: None };
+    let session = serve(input, output, process, Some(shared), told_to_end).await;
+    session.leave();
+    exit_code(&session)
+}
+
+fn exit_code(session: &Session) -> i32 {
+    i32::from(!session.was_shut_down())
+}
+
+/// Serves until the client is done.
 async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     process: ProcessServices,
+    shared: Option<Sharing>,
     told_to_end: impl Future<Output = ()>,
-) -> i32 {
-    let (service, socket) = handlers::service(process);
+) -> Arc<Session> {
+    let (service, socket) = handlers::service(process, shared);
     let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
@@ -56,10 +97,5 @@ async fn serve(
         () = told_to_end => tracing::info!("ended by a signal"),
     }
     session.ended.cancel();
-    if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
-        tracing::warn!("tasks did not stop in time");
-    }
-    // Each has its own, short time; what is deaf is killed.
-    session.end_servers().await;
-    i32::from(!session.was_shut_down())
+    session
 }

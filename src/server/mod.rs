@@ -37,6 +37,7 @@ mod review_drafts;
 mod services;
 mod session;
 mod setup_questions;
+mod shared_engines;
 mod shown_approvals;
 mod startup;
 mod subscription;
@@ -49,6 +50,8 @@ use roo_protocol::error::{ErrorData, ErrorKind};
 use roo_protocol::ids::TaskId;
 
 pub use lifecycle::serve_stdio;
+pub(crate) use lifecycle::{Connection, serve_connection};
+pub(crate) use shared_engines::{LiveRequest, SharedEngines, Sharing};
 
 /// Hint about an answer to an interrupted request.
 const RESUME: &str = "your answer is saved; the request is interrupted, continue it with roo.resume";

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,25 +15,19 @@ use tower_lsp::ls_types::MessageType;
 use super::config_files::ConfigFiles;
 use super::configuration::asked_of;
 use super::editor::ClientEditor;
-use super::failure;
 use super::negotiated::Negotiated;
-use super::provenance::Provenance;
 use super::review_drafts::ReviewDrafts;
+use super::services::WorkspaceOpening;
 pub(super) use super::services::{ProcessServices, WorkspaceServices};
+use super::shared_engines::{Membership, Sharing};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
 use crate::live_settings::LiveSettings;
-use crate::mcp::McpServers;
-use crate::workspace_engine::workspace_engine;
-use crate::workspace_parts::WorkspaceParts;
-use roo_durable::WorkspaceDirectory;
-use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_formats::config::Layer;
 use roo_protocol::PROTOCOL_VERSION;
-use roo_protocol::error::ErrorKind;
 use roo_text::render::one_line;
-use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
+use roo_workspace::{AttachedEditor, Documents, Editor};
 
 /// The longest message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;
@@ -53,6 +47,12 @@ pub(super) struct Session {
     pub(super) process: ProcessServices,
     negotiated: OnceLock<Negotiated>,
     services: OnceCell<Arc<WorkspaceServices>>,
+    /// The engines that connections of this process share; none where this is its only connection.
+    shared: Option<Sharing>,
+    /// The place of this connection among those that share its engine.
+    membership: Mutex<Option<Membership>>,
+    /// What the client has said of settings: its options, and what its workspace says.
+    told_settings: Mutex<(Value, Value)>,
     start: Start,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
@@ -73,7 +73,12 @@ pub(super) struct Session {
 
 impl Session {
     /// A connection to this client, before `initialize`. `start` is called once.
-    pub(super) fn new(client: Client, process: ProcessServices, start: Start) -> Self {
+    pub(super) fn new(
+        client: Client,
+        process: ProcessServices,
+        shared: Option<Sharing>,
+        start: Start,
+    ) -> Self {
         Self {
             client,
             documents: Arc::default(),
@@ -83,6 +88,9 @@ impl Session {
             process,
             negotiated: OnceLock::new(),
             services: OnceCell::new(),
+            shared,
+            membership: Mutex::default(),
+            told_settings: Mutex::default(),
             start,
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
@@ -146,73 +154,54 @@ impl Session {
         let (file, clock) = (self.process.directories.config_file(), Arc::clone(&self.process.clock));
         let options = Layer::from_initialization_options(&negotiated.options);
         let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
-        let load = tokio::task::spawn_blocking(move || {
-            LiveSettings::load(file, options, &said.unwrap_or_default(), clock)
-        });
+        let said = said.unwrap_or_default();
+        *self.told_settings() = (negotiated.options.clone(), said.clone());
+        let load = tokio::task::spawn_blocking(move || LiveSettings::load(file, options, &said, clock));
         let settings = Arc::new(load.await.map_err(|_| Error::internal_error())?);
-        let (workspace, customization, directory, lost) = self.open(negotiated).await?;
-        let clock = Arc::clone(&self.process.clock);
-        let customization = Arc::new(customization);
-        let parts = WorkspaceParts {
-            settings: Arc::<LiveSettings>::clone(&settings),
-            workspace: Arc::new(workspace),
-            customization: Arc::clone(&customization),
-            directory: directory.clone(),
+        let folders = negotiated.folders.clone();
+        let usable = tokio::task::spawn_blocking(move || usable(folders));
+        let (folders, lost) = usable.await.map_err(|_| Error::internal_error())?;
+        let editor = self.editor(negotiated);
+        let opening = |documents, editor| WorkspaceOpening {
+            folders,
             directories: self.process.directories.clone(),
-        };
-        let mcp = Arc::new(McpServers::new(parts.clone()));
-        // Long before a request needs their tools.
-        mcp.refresh_apart().await;
-        let servers = Arc::clone(&mcp);
-        let built = tokio::task::spawn_blocking(move || workspace_engine(parts, clock, servers));
-        let engine = built.await.map_err(|_| Error::internal_error())?;
-        let services = Arc::new(WorkspaceServices {
-            engine,
+            clock: Arc::clone(&self.process.clock),
             settings,
-            customization,
-            directory,
-            provenance: Provenance::default(),
-            mcp,
-        });
+            documents,
+            editor,
+            encoding: negotiated.encoding,
+        };
+        let services = match &self.shared {
+            None => WorkspaceServices::open(opening(Arc::clone(&self.documents), editor)).await?,
+            Some(shared) => {
+                let attached = AttachedEditor {
+                    documents: Arc::clone(&self.documents),
+                    editor,
+                    encoding: negotiated.encoding,
+                };
+                let (services, membership) = shared.join(opening(Arc::default(), None), attached).await?;
+                let mut place = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+                // Who has gone meanwhile leaves at once.
+                *place = (!self.ended.is_cancelled()).then_some(membership);
+                drop(place);
+                services
+            }
+        };
         (self.start)(self, &services, lost);
         Ok(services)
     }
 
-    /// Opens the workspace and the place of its logs. Folders that can't be used are returned in words.
-    async fn open(
-        &self,
-        negotiated: &Negotiated,
-    ) -> Result<(Workspace, Customization, WorkspaceDirectory, Vec<String>), Error> {
-        let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
-            let client = self.client.clone();
-            let files = negotiated.file_operations;
+    /// The editor behind the client, if it takes edits.
+    fn editor(&self, negotiated: &Negotiated) -> Option<Arc<dyn Editor>> {
+        negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             Arc::new(ClientEditor {
-                client,
+                client: self.client.clone(),
                 edits,
-                files,
+                files: negotiated.file_operations,
                 reviews: negotiated.reviews,
                 saves: negotiated.saves_documents,
+                ended: self.ended.clone(),
             })
-        });
-        let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
-        let (folders, directories) = (negotiated.folders.clone(), self.process.directories.clone());
-        let opened = tokio::task::spawn_blocking(move || {
-            let (folders, lost) = usable(folders);
-            // Without a folder, all such connections share one place for their logs.
-            let root = folders.first().cloned().unwrap_or_default();
-            let directory = WorkspaceDirectory::new(&directories.state, &root);
-            let state_directory = directory.path().to_owned();
-            let customization = Customization::open(CustomizationSetup {
-                folders: folders.clone(),
-                directories,
-                state_directory: state_directory.clone(),
-            })?;
-            let workspace =
-                Workspace::open(WorkspaceSetup { folders, state_directory, documents, editor, encoding })?;
-            Ok((workspace, customization, directory, lost))
-        });
-        opened.await.map_err(|_| Error::internal_error())?.map_err(|error: RootError| {
-            failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
         })
     }
 
@@ -227,9 +216,40 @@ impl Session {
         let Ok(services) = self.services().await else { return };
         let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
         let said = if asks { asked_of(&self.client).await } else { Some(said) };
-        if let Some(said) = said {
+        if let Some(said) = said
+            && self.may_change_settings(|told| std::mem::replace(&mut told.1, said.clone()) != said).await
+        {
             services.settings.set_workspace(&said);
         }
+    }
+
+    /// The client's options have changed.
+    pub(super) async fn options_changed(self: &Arc<Self>, options: Value) {
+        let Ok(services) = self.services().await else { return };
+        if self.may_change_settings(|told| std::mem::replace(&mut told.0, options.clone()) != options).await {
+            services.settings.set_options(&options);
+        }
+    }
+
+    /// Returns whether what this client says of settings counts now. Where other connections share the engine, it doesn't: they
+    /// have settings of their own, which might be stricter. `is_other` takes what the client says, and returns whether
+    /// it said something else before.
+    async fn may_change_settings(&self, is_other: impl FnOnce(&mut (Value, Value)) -> bool) -> bool {
+        let is_other = is_other(&mut self.told_settings());
+        let is_shared = {
+            let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+            membership.as_ref().is_some_and(Membership::has_others)
+        };
+        if is_shared && is_other {
+            let message = "the settings of this editor have changed, but other editors work on the same requests: reload \
+                           this one, and its settings count for what it starts";
+            self.tell(MessageType::WARNING, message).await;
+        }
+        !is_shared
+    }
+
+    fn told_settings(&self) -> MutexGuard<'_, (Value, Value)> {
+        self.told_settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs something for as long as the connection lives.
@@ -237,9 +257,12 @@ impl Session {
         tokio::spawn(self.ended.clone().run_until_cancelled_owned(future));
     }
 
-    /// The client wants an end: tasks stop where they are.
+    /// The client wants an end: tasks stop where they are, unless they go on without it.
     pub(super) async fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
+        if self.shared.is_some() {
+            return;
+        }
         if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {
             tracing::warn!("tasks did not stop in time; their last actions may be missing from their logs");
         }
@@ -253,6 +276,11 @@ impl Session {
     /// Returns whether the client asked for an orderly end.
     pub(super) fn was_shut_down(&self) -> bool {
         self.shutdown.load(Ordering::SeqCst)
+    }
+
+    /// The connection is over. Its documents no longer count, and what it started goes on.
+    pub(super) fn leave(&self) {
+        drop(self.membership.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Stops all tasks, leaving them to be resumed.

@@ -54,6 +54,9 @@ async fn introduce(
     report: &mut SettingsReport,
     lost: Vec<String>,
 ) {
+    if let Some(notice) = &session.process.notice {
+        session.tell(MessageType::WARNING, notice).await;
+    }
     report.tell(configured, &session.client).await;
     if let Some(fault) = &configured.fault {
         session.tell(MessageType::ERROR, fault).await;

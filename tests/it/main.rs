@@ -15,6 +15,8 @@ mod config_files;
 mod confined;
 mod context;
 mod crash;
+mod daemon;
+mod daemon_control;
 mod delegation;
 mod dependencies;
 mod documentation;

@@ -1,14 +1,19 @@
 //! Documents that are open in an editor. Their text takes precedence over the file on disk.
 //!
+//! Several editors may work on one workspace. Each has documents of its own, which are attached to the workspace's: whoever
+//! looks there finds those of all editors.
+//!
 //! Everything here is synchronous and fast, so that text sync is applied in order of arrival. The disk is only read
 //! when a document opens: for its real path, and to find out whether the editor restored unsaved text.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use tokio::sync::{oneshot, watch};
 
+use super::editor::Editor;
 use super::editor_state::EditorState;
 use super::encoding::TextEncoding;
 use super::file::{FileText, differs};
@@ -24,9 +29,15 @@ use roo_text::position::{Encoding, apply_change};
 const LATE: usize = 16;
 const LATE_BYTES: usize = 4 << 20;
 
+/// An editor among those that are attached to the documents of a workspace. The default one is the workspace's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EditorId(u64);
+
 /// An open document at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
+    /// The editor that has it open.
+    pub editor: EditorId,
     /// As the editor names it.
     pub uri: String,
     /// The editor's version.
@@ -67,7 +78,7 @@ pub enum DocumentError {
     },
 }
 
-/// The open documents of an editor.
+/// The open documents of an editor, and of those that are attached to it.
 pub struct Documents {
     open: Mutex<HashMap<String, OpenDocument>>,
     /// Counts what happened, so that waiting needs no polling.
@@ -75,6 +86,46 @@ pub struct Documents {
     /// Other reports of the editor.
     editor_state: EditorState,
     written: Arc<WrittenFiles>,
+    /// Editors whose documents count as well.
+    attached: Mutex<AttachedEditors>,
+    /// The documents that these are attached to, and under which id.
+    host: Mutex<Option<(EditorId, Weak<Documents>)>>,
+}
+
+/// An editor with its documents, to be attached to those of a workspace.
+#[derive(Clone)]
+pub struct AttachedEditor {
+    /// Documents open in it.
+    pub documents: Arc<Documents>,
+    /// Takes edits and saves; none when the client can't.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// Its position encoding.
+    pub encoding: Encoding,
+}
+
+/// Editors in the order in which they came.
+#[derive(Default)]
+struct AttachedEditors {
+    editors: Vec<(EditorId, AttachedEditor)>,
+    /// The id that was given last.
+    last: u64,
+    /// The one whose report of its active file counts.
+    active: EditorId,
+}
+
+/// An editor is attached. It no longer is when this is dropped.
+#[must_use = "the editor is detached when this is dropped"]
+pub struct Attachment {
+    id: EditorId,
+    host: Weak<Documents>,
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if let Some(host) = self.host.upgrade() {
+            host.detach(self.id);
+        }
+    }
 }
 
 struct OpenDocument {
@@ -83,8 +134,8 @@ struct OpenDocument {
     dirty: bool,
     /// The real place; none for a document without a file.
     path: Option<PathBuf>,
-    /// Revision at which it was last opened or changed.
-    touched: u64,
+    /// When it was last opened or changed, which orders documents of different editors too.
+    touched: Instant,
     /// The newest changes, by version, so that a late one can be applied in order.
     newest: VecDeque<Applied>,
     /// The version before those.
@@ -140,6 +191,7 @@ impl OpenDocument {
 
     fn document(&self, uri: &str) -> Document {
         Document {
+            editor: EditorId::default(),
             uri: uri.to_owned(),
             version: self.version,
             text: Arc::clone(&self.text),
@@ -166,11 +218,56 @@ impl Default for Documents {
             revision: watch::Sender::new(0),
             editor_state: EditorState::default(),
             written: Arc::default(),
+            attached: Mutex::default(),
+            host: Mutex::default(),
         }
     }
 }
 
 impl Documents {
+    /// Counts an editor's documents among these for as long as the result lives. What the editor has reported of itself
+    /// counts too.
+    pub fn attach(self: &Arc<Self>, editor: AttachedEditor) -> Attachment {
+        let (documents, id) = (Arc::clone(&editor.documents), {
+            let mut attached = self.attached();
+            attached.last += 1;
+            let id = EditorId(attached.last);
+            attached.editors.push((id, editor));
+            id
+        });
+        *documents.host.lock().unwrap_or_else(PoisonError::into_inner) = Some((id, Arc::downgrade(self)));
+        if self.editor_state.adopt(&documents.editor_state) {
+            self.attached().active = id;
+        }
+        self.happened();
+        Attachment { id, host: Arc::downgrade(self) }
+    }
+
+    fn detach(&self, id: EditorId) {
+        let (gone, was_active) = {
+            let mut attached = self.attached();
+            let place = attached.editors.iter().position(|(known, _)| *known == id);
+            (place.map(|place| attached.editors.remove(place).1), attached.active == id)
+        };
+        if let Some(gone) = gone {
+            *gone.documents.host.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        if was_active {
+            self.editor_state.set_active(None);
+        }
+        self.happened();
+    }
+
+    /// The editors that are attached, with their ids.
+    pub(super) fn editors(&self) -> Vec<(EditorId, AttachedEditor)> {
+        self.attached().editors.clone()
+    }
+
+    /// An attached editor; none for the workspace's own, and for one that has gone.
+    pub(super) fn editor(&self, id: EditorId) -> Option<AttachedEditor> {
+        self.attached().editors.iter().find(|(known, _)| *known == id).map(|(_, editor)| editor.clone())
+    }
+
     /// Adds an opened document, replacing one that is open already.
     pub fn open(&self, uri: &str, version: i32, text: impl Into<Arc<str>>) {
         let path = path_of(uri).map(|path| real_path(&path));
@@ -180,7 +277,7 @@ impl Documents {
             dirty: path.as_deref().and_then(|path| differs(path, &text)) == Some(true),
             text,
             path,
-            touched: self.next_revision(),
+            touched: Instant::now(),
             newest: VecDeque::new(),
             base: version,
             expected: Vec::new(),
@@ -197,7 +294,6 @@ impl Documents {
         changes: &[Change],
         encoding: Encoding,
     ) -> Result<(), DocumentError> {
-        let touched = self.next_revision();
         {
             let mut open = self.lock();
             let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
@@ -208,7 +304,7 @@ impl Documents {
                     got: version,
                 });
             }
-            entry.touched = touched;
+            entry.touched = Instant::now();
             // Checked at every version: when the user keeps typing, only one version has the awaited
             // text.
             let document = entry.document(uri);
@@ -229,7 +325,11 @@ impl Documents {
             let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
             entry.dirty = false;
             if let Some(path) = &entry.path {
-                self.written.add(path, Some(Digest::of(&*entry.document(uri).text)));
+                let digest = Digest::of(&*entry.text);
+                self.written.add(path, Some(digest));
+                if let Some((_, host)) = self.host() {
+                    host.written.add(path, Some(digest));
+                }
             }
         }
         self.happened();
@@ -250,26 +350,91 @@ impl Documents {
 
     /// A document by its URI, in any spelling of it.
     pub fn get(&self, uri: &str) -> Option<Document> {
-        if let Some(entry) = self.lock().get(uri) {
-            return Some(entry.document(uri));
+        if let Some(document) = self.own(uri) {
+            return Some(document);
         }
-        self.at(&real_path(&path_of(uri)?))
+        let editors = self.editors();
+        let of_editors = editors.iter().find_map(|(id, editor)| Some(of(*id, editor.documents.own(uri)?)));
+        of_editors.or_else(|| self.at(&real_path(&path_of(uri)?)))
     }
 
-    /// The document of the file at a real path. Of several (one file opened by two names), the one with
+    /// The document of the file at a real path. Of several (one file opened by two names, or in two editors), the one with
     /// unsaved text, then the one touched last.
     pub fn at(&self, path: &Path) -> Option<Document> {
-        self.lock()
-            .iter()
-            .filter(|(_, entry)| entry.path.as_deref() == Some(path))
-            .max_by_key(|(_, entry)| (entry.dirty, entry.touched))
-            .map(|(uri, entry)| entry.document(uri))
+        self.all_at(path).into_iter().max_by_key(Found::rank).map(|found| found.document)
     }
 
-    /// Every open document that has a file, with its real path.
+    /// As [`Documents::at`], but the one with the text of this digest comes first: it is what a task has read.
+    pub(super) fn at_with(&self, path: &Path, text: Option<Digest>) -> Option<Document> {
+        let mut found = self.all_at(path);
+        if found.len() > 1
+            && let Some(text) = text
+            && found.iter().any(|found| Digest::of(&*found.document.text) == text)
+        {
+            found.retain(|found| Digest::of(&*found.document.text) == text);
+        }
+        found.into_iter().max_by_key(Found::rank).map(|found| found.document)
+    }
+
+    /// The documents with unsaved text of the file at a real path, in other editors than this one.
+    pub(super) fn unsaved_elsewhere(&self, path: &Path, editor: EditorId) -> Vec<Document> {
+        let all = self.all_at(path).into_iter().map(|found| found.document);
+        all.filter(|document| document.dirty && document.editor != editor).collect()
+    }
+
+    /// The same document as it is now, in the same editor; none when it was closed.
+    pub(super) fn now(&self, document: &Document) -> Option<Document> {
+        if document.editor == EditorId::default() {
+            return self.own(&document.uri);
+        }
+        Some(of(document.editor, self.editor(document.editor)?.documents.own(&document.uri)?))
+    }
+
+    /// Every open document that has a file, with its real path. Of a file that several editors have open, the one of
+    /// [`Documents::at`].
     pub fn with_files(&self) -> Vec<(PathBuf, Document)> {
+        let mut all = self.own_with_files();
+        let editors = self.editors();
+        if editors.is_empty() {
+            return all.into_iter().filter_map(|found| Some((found.path?, found.document))).collect();
+        }
+        for (id, editor) in editors {
+            all.extend(editor.documents.own_with_files().into_iter().map(|found| found.of(id)));
+        }
+        let mut best: HashMap<PathBuf, Found> = HashMap::new();
+        for found in all {
+            let Some(path) = found.path.clone() else { continue };
+            if best.get(&path).is_none_or(|known| known.rank() < found.rank()) {
+                best.insert(path, found);
+            }
+        }
+        best.into_iter().map(|(path, found)| (path, found.document)).collect()
+    }
+
+    fn own(&self, uri: &str) -> Option<Document> {
+        self.lock().get(uri).map(|entry| entry.document(uri))
+    }
+
+    fn own_with_files(&self) -> Vec<Found> {
         let open = self.lock();
-        open.iter().filter_map(|(uri, entry)| Some((entry.path.clone()?, entry.document(uri)))).collect()
+        open.iter()
+            .filter(|(_, entry)| entry.path.is_some())
+            .map(|(uri, entry)| Found::new(uri, entry))
+            .collect()
+    }
+
+    fn own_at(&self, path: &Path) -> Vec<Found> {
+        let open = self.lock();
+        let at_path = open.iter().filter(|(_, entry)| entry.path.as_deref() == Some(path));
+        at_path.map(|(uri, entry)| Found::new(uri, entry)).collect()
+    }
+
+    fn all_at(&self, path: &Path) -> Vec<Found> {
+        let mut all = self.own_at(path);
+        for (id, editor) in self.editors() {
+            all.extend(editor.documents.own_at(path).into_iter().map(|found| found.of(id)));
+        }
+        all
     }
 
     /// Counts what happened to documents. Waiting for something means: subscribe, look, await a change,
@@ -278,9 +443,24 @@ impl Documents {
         self.revision.subscribe()
     }
 
-    /// Receives the document once a change gives it a text that fits, and an error when it is closed
+    /// Receives a document once a change gives it a text that fits, and an error when it is closed
     /// before. To be called before the change is asked for.
     pub(super) fn expect(
+        &self,
+        document: &Document,
+        fits: impl Fn(&str) -> bool + Send + 'static,
+    ) -> oneshot::Receiver<Document> {
+        if document.editor == EditorId::default() {
+            return self.expect_own(&document.uri, fits);
+        }
+        match self.editor(document.editor) {
+            Some(editor) => editor.documents.expect_own(&document.uri, fits),
+            // The sender is dropped: its editor has gone.
+            None => oneshot::channel().1,
+        }
+    }
+
+    fn expect_own(
         &self,
         uri: &str,
         fits: impl Fn(&str) -> bool + Send + 'static,
@@ -295,6 +475,21 @@ impl Documents {
 
     /// The file that has the user's attention is another one, or none.
     pub fn set_active(&self, active: Option<ActiveEditor>) {
+        if let Some((id, host)) = self.host() {
+            host.set_active_of(id, active.clone());
+        }
+        self.editor_state.set_active(active);
+    }
+
+    /// An attached editor reports its active file. One that has none says nothing about the others.
+    fn set_active_of(&self, editor: EditorId, active: Option<ActiveEditor>) {
+        {
+            let mut attached = self.attached();
+            if active.is_none() && attached.active != editor {
+                return;
+            }
+            attached.active = editor;
+        }
         self.editor_state.set_active(active);
     }
 
@@ -303,6 +498,10 @@ impl Documents {
     pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
         let Some(path) = path_of(&params.uri).map(|path| real_path(&path)) else { return };
         let text = self.at(&path).map(|document| document.text);
+        if let Some((_, host)) = self.host() {
+            let diagnostics = params.diagnostics.clone();
+            host.editor_state.set_diagnostics(path.clone(), diagnostics, text.as_deref(), encoding);
+        }
         self.editor_state.set_diagnostics(path, params.diagnostics, text.as_deref(), encoding);
         self.happened();
     }
@@ -311,18 +510,54 @@ impl Documents {
         &self.editor_state
     }
 
+    /// The documents that these are attached to.
+    fn host(&self) -> Option<(EditorId, Arc<Documents>)> {
+        let host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.as_ref().and_then(|(id, host)| Some((*id, host.upgrade()?)))
+    }
+
+    fn attached(&self) -> MutexGuard<'_, AttachedEditors> {
+        // Every change under the lock is complete or not begun.
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenDocument>> {
         // Every change under the lock is complete or not begun, whatever panicked elsewhere.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_revision(&self) -> u64 {
-        self.revision.borrow().wrapping_add(1)
-    }
-
     fn happened(&self) {
         self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
+        if let Some((_, host)) = self.host() {
+            host.happened();
+        }
     }
+}
+
+/// A document that was looked for, with what orders it among others.
+struct Found {
+    document: Document,
+    touched: Instant,
+    path: Option<PathBuf>,
+}
+
+impl Found {
+    fn new(uri: &str, entry: &OpenDocument) -> Self {
+        Self { document: entry.document(uri), touched: entry.touched, path: entry.path.clone() }
+    }
+
+    fn of(self, editor: EditorId) -> Self {
+        Self { document: of(editor, self.document), ..self }
+    }
+
+    /// Unsaved text comes before what was touched last.
+    fn rank(&self) -> (bool, Instant) {
+        (self.document.dirty, self.touched)
+    }
+}
+
+fn of(editor: EditorId, document: Document) -> Document {
+    Document { editor, ..document }
 }
 
 #[cfg(test)]
@@ -453,7 +688,7 @@ mod tests {
     fn an_expected_text_is_noticed_even_when_it_is_typed_over() {
         let documents = Documents::default();
         documents.open(URI, 1, "old");
-        let mut reached = documents.expect(URI, |text| text == "new");
+        let mut reached = documents.expect(&documents.get(URI).unwrap(), |text| text == "new");
         documents.change(URI, 2, &[whole("half")], Encoding::Utf8).unwrap();
         assert!(reached.try_recv().is_err());
         documents.change(URI, 3, &[whole("new")], Encoding::Utf8).unwrap();
@@ -465,12 +700,76 @@ mod tests {
     fn waiting_for_a_document_ends_when_it_is_closed() {
         let documents = Documents::default();
         documents.open(URI, 1, "old");
-        let mut reached = documents.expect(URI, |_| true);
+        let document = documents.get(URI).unwrap();
+        let mut reached = documents.expect(&document, |_| true);
         documents.close(URI).unwrap();
         assert_eq!(reached.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(
-            documents.expect("file:///w/never", |_| true).try_recv(),
+            documents.expect(&document, |_| true).try_recv(),
             Err(oneshot::error::TryRecvError::Closed)
         );
+    }
+
+    /// An editor without documents yet, attached to a workspace's.
+    fn attached(shared: &Arc<Documents>) -> (Arc<Documents>, Attachment) {
+        let documents = Arc::new(Documents::default());
+        let editor =
+            AttachedEditor { documents: Arc::clone(&documents), editor: None, encoding: Encoding::Utf8 };
+        let attachment = shared.attach(editor);
+        (documents, attachment)
+    }
+
+    #[test]
+    fn documents_of_attached_editors_are_found_until_they_are_detached() {
+        let shared = Arc::new(Documents::default());
+        let (editor, attachment) = attached(&shared);
+        let happenings = shared.subscribe();
+        editor.open(URI, 3, "buffer");
+        assert!(happenings.has_changed().unwrap(), "what happens in an editor is told to whoever waits");
+        let document = shared.get(URI).unwrap();
+        assert_eq!((&*document.text, document.version, document.editor), ("buffer", 3, EditorId(1)));
+        let mut reached = shared.expect(&document, |text| text == "new");
+        editor.change(URI, 4, &[whole("new")], Encoding::Utf8).unwrap();
+        assert_eq!(reached.try_recv().unwrap().version, 4);
+        drop(attachment);
+        assert_eq!(shared.get(URI), None);
+        assert_eq!(shared.now(&document), None);
+        assert!(shared.expect(&document, |_| true).try_recv().is_err());
+        assert_eq!(editor.get(URI).unwrap().version, 4, "the editor keeps its own");
+    }
+
+    #[test]
+    fn of_two_editors_the_one_with_the_text_that_was_read_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("a.rs");
+        fs::write(&path, "disk").unwrap();
+        let uri = file_uri(&path);
+        let shared = Arc::new(Documents::default());
+        let ((one, _one), (other, _other)) = (attached(&shared), attached(&shared));
+        one.open(&uri, 1, "disk");
+        other.open(&uri, 1, "disk");
+        one.change(&uri, 2, &[whole("typed here")], Encoding::Utf8).unwrap();
+        assert_eq!(&*shared.at(&path).unwrap().text, "typed here", "unsaved text counts");
+        other.change(&uri, 2, &[whole("typed there")], Encoding::Utf8).unwrap();
+        assert_eq!(&*shared.at(&path).unwrap().text, "typed there", "then the newest");
+        let read = Some(Digest::of("typed here"));
+        assert_eq!(shared.at_with(&path, read).unwrap().editor, EditorId(1));
+        let gone = Some(Digest::of("read long ago"));
+        assert_eq!(shared.at_with(&path, gone).unwrap().editor, EditorId(2));
+        assert_eq!(shared.with_files().len(), 1, "a file is one file");
+        let elsewhere = shared.unsaved_elsewhere(&path, EditorId(1));
+        assert_eq!(elsewhere.iter().map(|document| document.editor).collect::<Vec<_>>(), [EditorId(2)]);
+    }
+
+    #[test]
+    fn what_an_attached_editor_saves_is_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("a.rs");
+        let shared = Arc::new(Documents::default());
+        let (editor, _attachment) = attached(&shared);
+        let mark = shared.written().mark();
+        editor.open(&file_uri(&path), 1, "text");
+        editor.save(&file_uri(&path)).unwrap();
+        assert!(shared.written().since(&mark).left(&path, Some(Digest::of("text"))));
     }
 }

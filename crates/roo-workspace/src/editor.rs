@@ -51,6 +51,11 @@ pub trait Editor: Send + Sync {
         Box::pin(std::future::ready(Err(EditRefused { reason: "it has no preview".to_owned() })))
     }
 
+    /// Another editor has changed a file of which this one has other unsaved text: its user is told. Returns at once.
+    fn changed_elsewhere(&self, uri: &str) {
+        let _ = uri;
+    }
+
     /// Saves documents. Returns those that are saved now; an editor that can't be asked returns none.
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>>;
 }

@@ -151,6 +151,27 @@ impl EditorState {
 }
 
 impl EditorState {
+    /// Takes over what another editor has reported. Returns whether it has an active file.
+    pub(super) fn adopt(&self, other: &Self) -> bool {
+        let (active, reports, clean) = {
+            let other = other.lock();
+            let clean: Vec<PathBuf> = other.clean.keys().cloned().collect();
+            (other.active.clone(), other.reports.clone(), clean)
+        };
+        let mut said = self.lock();
+        for path in clean {
+            said.report(path, None);
+        }
+        for (path, report) in reports {
+            said.report(path, Some(report));
+        }
+        let is_active = active.is_some();
+        if is_active {
+            said.active = active;
+        }
+        is_active
+    }
+
     /// See [`super::Documents::set_active`].
     pub(super) fn set_active(&self, active: Option<ActiveEditor>) {
         let active = active.and_then(|active| {
@@ -179,23 +200,30 @@ impl EditorState {
         let found: Vec<FoundDiagnostic> =
             diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
 
-        let mut said = self.lock();
-        said.reported += 1;
-        let number = said.reported;
-        if found.is_empty() {
-            said.reports.remove(&path);
-            if said.clean.len() >= FILES {
-                said.clean.clear();
+        let report = DiagnosticsReport { number: 0, errors, warnings, found };
+        self.lock().report(path, (!report.found.is_empty()).then_some(report));
+    }
+}
+
+impl EditorReports {
+    /// Takes the newest report about a file; none says that it has no problems.
+    fn report(&mut self, path: PathBuf, report: Option<DiagnosticsReport>) {
+        self.reported += 1;
+        let number = self.reported;
+        let Some(report) = report else {
+            self.reports.remove(&path);
+            if self.clean.len() >= FILES {
+                self.clean.clear();
             }
-            said.clean.insert(path, number);
+            self.clean.insert(path, number);
             return;
-        }
-        said.clean.remove(&path);
-        said.reports.insert(path, DiagnosticsReport { number, errors, warnings, found });
-        if said.reports.len() > FILES {
-            let oldest = said.reports.iter().min_by_key(|(_, report)| report.number);
+        };
+        self.clean.remove(&path);
+        self.reports.insert(path, DiagnosticsReport { number, ..report });
+        if self.reports.len() > FILES {
+            let oldest = self.reports.iter().min_by_key(|(_, report)| report.number);
             if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
-                said.reports.remove(&oldest);
+                self.reports.remove(&oldest);
             }
         }
     }

@@ -38,7 +38,7 @@ pub use self::ignore::ignore_problems;
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
 pub use commit::{WriteError, check_encodable};
-pub use documents::{Change, Document, DocumentError, Documents};
+pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents, EditorId};
 pub use editor::{DocumentChange, EditRefused, Editor, FileOperations, FilePurpose};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
 pub use encoding::{TextEncoding, UnencodableCharacter, to_utf8};
@@ -172,6 +172,8 @@ pub struct UnsavedDocument {
     pub uri: String,
     /// Its real path, for people.
     pub path: String,
+    /// The editor that has it open.
+    editor: EditorId,
 }
 
 impl Workspace {
@@ -330,6 +332,28 @@ impl Workspace {
         self.recent.recall(digest)
     }
 
+    /// The editor that has a document open; none where it takes no edits.
+    fn editor_of(&self, document: EditorId) -> Option<Arc<dyn Editor>> {
+        match document == EditorId::default() {
+            true => self.editor.clone(),
+            false => self.documents.editor(document)?.editor,
+        }
+    }
+
+    /// The position encoding of the editor that has a document open.
+    fn encoding_of(&self, document: EditorId) -> Encoding {
+        self.documents.editor(document).map_or(self.encoding, |editor| editor.encoding)
+    }
+
+    /// Tells the other editors that have unsaved text of a file that it was changed in this one.
+    fn tell_others(&self, place: &Resolved, editor: EditorId) {
+        for document in self.documents.unsaved_elsewhere(place.absolute(), editor) {
+            if let Some(other) = self.editor_of(document.editor) {
+                other.changed_elsewhere(&document.uri);
+            }
+        }
+    }
+
     /// Looks what the editor has of a file, where it doesn't say that by itself.
     async fn refresh(&self, file: &Resolved, purpose: FilePurpose) {
         if let Some(editor) = &self.editor {
@@ -364,11 +388,16 @@ impl Workspace {
             return Err(WriteError::TooLarge { path: target.display(), size });
         }
         self.refresh(target, FilePurpose::Write).await;
-        match (self.documents.at(target.absolute()), &self.editor) {
+        let document = self.documents.at_with(target.absolute(), expected);
+        let editor = document.as_ref().and_then(|document| self.editor_of(document.editor));
+        match (document, editor) {
             (Some(document), Some(editor)) => {
                 let written =
                     self.write_open(target, &document, editor.as_ref(), expected, after, label).await;
                 self.refresh(target, FilePurpose::Read).await;
+                if written.is_ok() {
+                    self.tell_others(target, document.editor);
+                }
                 written
             }
             (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),
@@ -437,18 +466,18 @@ impl Workspace {
             None => return Err(WriteError::Exists { path: path() }),
         }
         let written = |after| WrittenFile { uri: uri.to_owned(), before: expected, after, text_after: after };
-        let edits = minimal_edits(&document.text, after, self.encoding);
+        let edits = minimal_edits(&document.text, after, self.encoding_of(document.editor));
         if edits.is_empty() {
             return Ok(written(current));
         }
 
         // Editors may turn line ends into the document's own and care for the last one themselves.
         let wanted = after.to_owned();
-        let reached = self.documents.expect(uri, move |text| text.lines().eq(wanted.lines()));
+        let reached = self.documents.expect(document, move |text| text.lines().eq(wanted.lines()));
         match timeout(ANSWER_DEADLINE, editor.apply_edit(label, uri, document.version, edits)).await {
             Ok(Ok(())) => {}
             Ok(Err(EditRefused { reason })) => {
-                let actual = self.documents.get(uri).map(|now| Digest::of(&*now.text));
+                let actual = self.documents.now(document).map(|now| Digest::of(&*now.text));
                 return Err(match actual == Some(current) {
                     true => WriteError::Refused { path: path(), reason },
                     false => WriteError::Stale { path: path(), expected: current, actual },
@@ -638,6 +667,7 @@ impl Workspace {
                 .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
                 .map(|(path, document)| UnsavedDocument {
                     uri: document.uri,
+                    editor: document.editor,
                     path: exact_line(&path.to_string_lossy()),
                 })
                 .collect();
@@ -650,9 +680,8 @@ impl Workspace {
 
     /// Asks the editor to save an open document and waits for its answer. A refusal is ignored.
     pub async fn save(&self, place: &Resolved) {
-        let (Some(document), Some(editor)) = (self.documents.at(place.absolute()), &self.editor) else {
-            return;
-        };
+        let Some(document) = self.documents.at(place.absolute()) else { return };
+        let Some(editor) = self.editor_of(document.editor) else { return };
         let uris = [document.uri];
         // If it can't be asked, the user has to save.
         let _ = timeout(SAVE_DEADLINE, editor.save(&uris)).await;
@@ -667,10 +696,17 @@ impl Workspace {
         if unsaved.is_empty() {
             return unsaved;
         }
-        if let Some(editor) = &self.editor {
-            let uris: Vec<String> = unsaved.iter().map(|document| document.uri.clone()).collect();
+        let ids: BTreeSet<EditorId> = unsaved.iter().map(|document| document.editor).collect();
+        let mut was_asked = false;
+        for id in ids {
+            let Some(editor) = self.editor_of(id) else { continue };
+            let own = unsaved.iter().filter(|document| document.editor == id);
+            let uris: Vec<String> = own.map(|document| document.uri.clone()).collect();
             // The disk shows what was saved, so the answer isn't needed.
             let _ = timeout_at(deadline, editor.save(&uris)).await;
+            was_asked = true;
+        }
+        if was_asked {
             unsaved = self.dirty_documents().await;
         }
         while !unsaved.is_empty() && matches!(timeout_at(deadline, happenings.changed()).await, Ok(Ok(()))) {

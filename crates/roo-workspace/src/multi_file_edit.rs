@@ -3,7 +3,7 @@
 //! The changes on disk are prepared first, then the editor is asked to change its open documents in one request, and
 //! only then do the files on disk change. What is likely to fail thus fails before anything has changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tokio::sync::oneshot;
@@ -16,7 +16,7 @@ use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, digest_of_text, rea
 use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
 use super::resolver::{Location, Resolved};
-use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, Workspace, blocking, is_on_disk};
+use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, EditorId, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
 use roo_text::position::minimal_edits;
 
@@ -190,14 +190,14 @@ impl Workspace {
             }
         }
         let mut prepared = self.prepare(closed, &open).await?;
-        if let (Some(editor), false) = (&self.editor, open.is_empty()) {
+        if !open.is_empty() {
             if let Some((mut waiting, lock)) = prepared.take() {
                 let place = edits.first().map(|edit| edit.file().display()).unwrap_or_default();
                 let said = blocking(move || waiting.edits().map(|()| (waiting, lock)));
                 prepared =
                     Some(said.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }))?);
             }
-            if let Err(error) = self.edit_all(editor.as_ref(), &open, label).await {
+            if let Err(error) = self.edit_all(&open, label).await {
                 if let Some((prepared, lock)) = prepared {
                     let _ = blocking(move || (prepared.abandon(), lock)).await;
                 }
@@ -220,7 +220,7 @@ impl Workspace {
             let committed =
                 committed.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }));
             if let Err(error) = committed {
-                let mut left = self.take_back(&open, label).await;
+                let mut left = self.take_back(&open.iter().collect::<Vec<_>>(), label).await;
                 return Err(match error {
                     error if left.is_empty() => error,
                     WriteError::Unsettled { mut files } => {
@@ -233,6 +233,9 @@ impl Workspace {
         }
         let changed = edits.iter().zip(removed_encodings);
         let changed = changed.map(|(edit, encoding)| self.changed(edit, encoding)).collect();
+        for one in &open {
+            self.tell_others(one.edit.file(), one.document.editor);
+        }
         for place in places() {
             self.refresh(place, FilePurpose::Read).await;
         }
@@ -290,9 +293,12 @@ impl Workspace {
         {
             return Err(WriteError::Exists { path: to.display() });
         }
-        let Some(document) = self.documents.at(edit.file().absolute()) else { return Ok(None) };
+        let expected = edit.before().map(Digest::of);
+        let Some(document) = self.documents.at_with(edit.file().absolute(), expected) else {
+            return Ok(None);
+        };
         let current = Digest::of(&*document.text);
-        match edit.before().map(Digest::of) {
+        match expected {
             Some(expected) if expected == current => {}
             Some(expected) => {
                 return Err(WriteError::Stale { path: path(), expected, actual: Some(current) });
@@ -301,8 +307,9 @@ impl Workspace {
             None if document.text.is_empty() && !is_on_disk(edit.file()) => {}
             None => return Err(WriteError::Exists { path: path() }),
         }
-        let does = self.editor.as_ref().map(|editor| editor.file_operations());
-        let edits = |after: &str| minimal_edits(&document.text, after, self.encoding);
+        let does = self.editor_of(document.editor).map(|editor| editor.file_operations());
+        let encoding = self.encoding_of(document.editor);
+        let edits = |after: &str| minimal_edits(&document.text, after, encoding);
         let uri = document.uri.clone();
         let change = match (edit, does) {
             (FileEdit::Create { text: after, .. } | FileEdit::Update { after, .. }, Some(_)) => {
@@ -347,21 +354,51 @@ impl Workspace {
         prepared.await.unwrap_or_else(|source| Err(WriteError::Io { path, source })).map(Some)
     }
 
-    /// Has the editor change its open documents in one request.
-    async fn edit_all(
+    /// Has each editor change its open documents in one request. Where one doesn't, those before it undo their changes.
+    async fn edit_all(&self, open: &[OpenFileEdit<'_>], label: &str) -> Result<(), WriteError> {
+        let ids: BTreeSet<EditorId> = open.iter().map(|open| open.document.editor).collect();
+        let mut done = Vec::new();
+        for id in ids {
+            let part: Vec<&OpenFileEdit<'_>> =
+                open.iter().filter(|open| open.document.editor == id).collect();
+            let edited = match self.editor_of(id) {
+                Some(editor) => self.edit_in(editor.as_ref(), &part, label).await,
+                None => {
+                    let path = part.first().map(|open| open.edit.file().display()).unwrap_or_default();
+                    Err(WriteError::Refused { path, reason: "it was closed".to_owned() })
+                }
+            };
+            if let Err(error) = edited {
+                let mut left = self.take_back(&done, label).await;
+                return Err(match error {
+                    error if left.is_empty() => error,
+                    WriteError::Unsettled { mut files } => {
+                        files.append(&mut left);
+                        WriteError::Unsettled { files }
+                    }
+                    _ => WriteError::Unsettled { files: left },
+                });
+            }
+            done.extend(part);
+        }
+        Ok(())
+    }
+
+    /// Has an editor change its open documents in one request.
+    async fn edit_in(
         &self,
         editor: &dyn Editor,
-        open: &[OpenFileEdit<'_>],
+        open: &[&OpenFileEdit<'_>],
         label: &str,
     ) -> Result<(), WriteError> {
         let changes: Vec<DocumentChange> = open.iter().map(|open| open.change.clone()).collect();
         let expected: Vec<Option<oneshot::Receiver<Document>>> = open
             .iter()
             .map(|open| match (&open.change, open.edit.after()) {
-                (DocumentChange::Text { uri, edits, .. }, Some(after)) if !edits.is_empty() => {
+                (DocumentChange::Text { edits, .. }, Some(after)) if !edits.is_empty() => {
                     let wanted = after.to_owned();
                     // Editors may turn line ends into the document's own and care for the last one themselves.
-                    Some(self.documents.expect(uri, move |text| text.lines().eq(wanted.lines())))
+                    Some(self.documents.expect(&open.document, move |text| text.lines().eq(wanted.lines())))
                 }
                 _ => None,
             })
@@ -371,7 +408,7 @@ impl Workspace {
             Ok(Ok(())) => {}
             Ok(Err(EditRefused { reason })) => {
                 let touched = open.iter().find(|open| {
-                    let now = self.documents.get(&open.document.uri);
+                    let now = self.documents.now(&open.document);
                     now.is_none_or(|now| now.text != open.document.text)
                 });
                 let Some(touched) = touched else {
@@ -382,7 +419,7 @@ impl Workspace {
                     true => WriteError::Stale {
                         path: touched.edit.file().display(),
                         expected: Digest::of(&*touched.document.text),
-                        actual: self.documents.get(&touched.document.uri).map(|now| Digest::of(&*now.text)),
+                        actual: self.documents.now(&touched.document).map(|now| Digest::of(&*now.text)),
                     },
                     false => WriteError::Unsettled { files: left },
                 });
@@ -424,7 +461,7 @@ impl Workspace {
     }
 
     /// Handles an editor that reported success although its documents don't have the new texts.
-    async fn not_shown(&self, open: &[OpenFileEdit<'_>], label: &str) -> WriteError {
+    async fn not_shown(&self, open: &[&OpenFileEdit<'_>], label: &str) -> WriteError {
         let left = self.take_back(open, label).await;
         if !left.is_empty() {
             return WriteError::Unsettled { files: left };
@@ -433,28 +470,27 @@ impl Workspace {
         WriteError::Refused { path, reason: "it did not show the new text of every file".to_owned() }
     }
 
-    /// Has the editor undo its changes. Returns the files that don't have their old text afterwards.
-    async fn take_back(&self, open: &[OpenFileEdit<'_>], label: &str) -> Vec<String> {
-        let Some(editor) = &self.editor else { return vec![] };
-        let mut changes = Vec::new();
+    /// Has the editors undo their changes. Returns the files that don't have their old text afterwards.
+    async fn take_back(&self, open: &[&OpenFileEdit<'_>], label: &str) -> Vec<String> {
+        let mut changes: BTreeMap<EditorId, Vec<DocumentChange>> = BTreeMap::new();
         for one in open {
             let (DocumentChange::Text { uri, .. }, Some(after)) = (&one.change, one.edit.after()) else {
                 continue;
             };
             // Text that the user has typed since is kept.
-            if let Some(now) = self.documents.get(uri).filter(|now| now.text.lines().eq(after.lines())) {
-                let edits = minimal_edits(&now.text, &one.document.text, self.encoding);
+            let now = self.documents.now(&one.document);
+            if let Some(now) = now.filter(|now| now.text.lines().eq(after.lines())) {
+                let edits = minimal_edits(&now.text, &one.document.text, self.encoding_of(now.editor));
                 if !edits.is_empty() {
-                    changes.push(DocumentChange::Text {
-                        uri: uri.clone(),
-                        version: Some(now.version),
-                        edits,
-                    });
+                    let version = Some(now.version);
+                    let change = DocumentChange::Text { uri: uri.clone(), version, edits };
+                    changes.entry(now.editor).or_default().push(change);
                 }
             }
         }
         let deadline = Instant::now() + CHANGE_DEADLINE;
-        if !changes.is_empty() {
+        for (id, changes) in changes {
+            let Some(editor) = self.editor_of(id) else { continue };
             // Whether it did shows in the texts.
             let _ = timeout(CHANGE_DEADLINE, editor.apply_all(label, changes)).await;
         }

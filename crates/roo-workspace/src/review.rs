@@ -3,17 +3,19 @@
 //! The whole change is permitted before; a review can only leave parts of it out. The result is read from the texts, as
 //! editors also answer `applied` for a part.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::commit::WriteError;
-use super::editor::{DocumentChange, EditRefused};
+use super::editor::{DocumentChange, EditRefused, Editor};
 use super::encoding::TextEncoding;
 use super::file::{Contents, EDIT_LIMIT, read_disk};
 use super::multi_file_edit::{ChangedFile, FileEdit};
 use super::resolver::Resolved;
-use super::{CHANGE_DEADLINE, Workspace, blocking, is_on_disk};
+use super::{CHANGE_DEADLINE, EditorId, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
-use roo_text::position::minimal_edits;
+use roo_text::position::{Encoding, minimal_edits};
 
 /// Result of a user's review of one file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,15 @@ pub enum Reviewed {
 impl Workspace {
     /// Returns whether there is an editor that can have its user choose among changes.
     pub fn can_review(&self) -> bool {
-        self.editor.as_ref().is_some_and(|editor| editor.reviews())
+        !self.reviewers().is_empty()
+    }
+
+    /// The editors that can have their user choose among changes, the one that was attached last first.
+    fn reviewers(&self) -> Vec<(EditorId, Arc<dyn Editor>)> {
+        let attached = self.documents.editors().into_iter().rev();
+        let attached = attached.filter_map(|(id, attached)| Some((id, attached.editor?)));
+        let own = self.editor.clone().map(|editor| (EditorId::default(), editor));
+        attached.chain(own).filter(|(_, editor)| editor.reviews()).collect()
     }
 
     /// Has the user choose among changes in their editor, which then makes those that they chose. Waits for
@@ -46,8 +56,14 @@ impl Workspace {
     pub async fn review(&self, edits: &[FileEdit], label: &str) -> Result<Vec<Reviewed>, WriteError> {
         let first = || edits.first().map(|edit| edit.file().display()).unwrap_or_default();
         let refused = |reason: &str| WriteError::Refused { path: first(), reason: reason.to_owned() };
-        let Some(editor) = self.editor.as_ref().filter(|editor| editor.reviews()) else {
-            return Err(refused("it has no preview"));
+        let holders = edits.iter().filter_map(|edit| self.documents.at(edit.file().absolute()));
+        let holders: Vec<EditorId> = holders.map(|document| document.editor).collect();
+        let mut reviewers = self.reviewers();
+        let place = reviewers.iter().position(|(id, _)| holders.iter().all(|holder| holder == id));
+        let (id, editor) = match place {
+            Some(place) => reviewers.swap_remove(place),
+            None if reviewers.is_empty() => return Err(refused("it has no preview")),
+            None => return Err(refused("another editor without a preview has one of the files open")),
         };
         let removed_encodings = self.removed_encodings(edits).await;
         let mut changes = Vec::new();
@@ -55,7 +71,7 @@ impl Workspace {
             for place in edit.places() {
                 self.check_ignored(place)?;
             }
-            changes.push(self.to_review(edit).await?);
+            changes.push(self.to_review(edit, self.encoding_of(id)).await?);
         }
         // The files count, not the editor's answer.
         if let Err(EditRefused { reason }) = editor.review(label, changes).await {
@@ -74,7 +90,7 @@ impl Workspace {
         Ok(self.reviewed(edits, removed_encodings).await)
     }
 
-    async fn to_review(&self, edit: &FileEdit) -> Result<DocumentChange, WriteError> {
+    async fn to_review(&self, edit: &FileEdit, encoding: Encoding) -> Result<DocumentChange, WriteError> {
         let (file, document) = (edit.file(), self.documents.at(edit.file().absolute()));
         let now = self.text_of(file).await;
         if now.as_deref() != edit.before() {
@@ -88,7 +104,7 @@ impl Workspace {
         }
         let version = document.as_ref().map(|document| document.version);
         let uri = document.map_or_else(|| file.uri(), |document| document.uri);
-        let edits = |after: &str| minimal_edits(edit.before().unwrap_or_default(), after, self.encoding);
+        let edits = |after: &str| minimal_edits(edit.before().unwrap_or_default(), after, encoding);
         Ok(match edit {
             FileEdit::Create { text, .. } => DocumentChange::Create { uri, text: text.clone() },
             FileEdit::Update { after, .. } => DocumentChange::Text { uri, version, edits: edits(after) },

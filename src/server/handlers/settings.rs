@@ -56,8 +56,7 @@ fn unasked(settings: &Settings, key: &str, value: &Value) -> Option<Unasked> {
 pub(super) async fn options_did_change(server: &Server, params: Value) {
     if listening(server).is_some()
         && let Some(OptionsDidChangeParams { options }) = read("roo/options/didChange", params)
-        && let Ok(services) = server.session.services().await
     {
-        services.settings.set_options(&options);
+        server.session.options_changed(options).await;
     }
 }

@@ -138,6 +138,10 @@ pub struct Options {
     pub environment: Vec<(&'static str, String)>,
     /// The program that starts the server, with its arguments; none where the client starts it.
     pub launcher: &'static [&'static str],
+    /// What follows `serve`.
+    pub arguments: &'static [&'static str],
+    /// A copy of the program to start instead.
+    pub program: Option<PathBuf>,
     /// The limit on open files, if it is another than the test's.
     pub open_files: Option<u32>,
     /// The same, but it may be raised.
@@ -161,6 +165,8 @@ impl Options {
             initialized: true,
             environment: vec![],
             launcher: &[],
+            arguments: &[],
+            program: None,
             open_files: None,
             soft_limit: None,
         }
@@ -264,7 +270,9 @@ impl Client {
         let limits = format!("{}exec \"$0\" \"$@\"", limits.collect::<String>());
         let has_limits = options.open_files.or(options.soft_limit).is_some();
         let shell: &[&str] = if has_limits { &["bash", "-c", &limits] } else { &[] };
-        let line = [shell, options.launcher, &[env!("CARGO_BIN_EXE_roo-lsp"), "serve"]].concat();
+        let program = options.program.as_ref().map(|path| path.to_str().unwrap());
+        let program = program.unwrap_or(env!("CARGO_BIN_EXE_roo-lsp"));
+        let line = [shell, options.launcher, &[program, "serve"], options.arguments].concat();
         let mut child = Command::new(line[0])
             .args(&line[1..])
             .env("XDG_CONFIG_HOME", home.path("config"))

@@ -1,0 +1,331 @@
+//! `roo-lsp attach`: a live request of the daemon in a terminal. Whoever attaches is one client among others: the first answer
+//! counts, and to leave ends nothing.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, BufRead as _, Write as _};
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::arguments::{Attach, Common, Format};
+use super::notices::Notices;
+use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option};
+use super::session::SessionContext;
+use super::signals::{Signal, Signals};
+use super::terminal::{self, TERMINAL_USER};
+use super::{CliError, Ending};
+use crate::daemon::{self, DaemonPlace, FromRequest, RequestClient, RequestStatus};
+use crate::view::{Prompt, newest_tree};
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{
+    AnswerResult, ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskParams, TaskSendParams,
+    TaskState,
+};
+use roo_text::render::{exact_line, one_line};
+
+/// The longest title in a list, in characters.
+const TITLE: usize = 60;
+/// What a line begins with that is for the request and no answer.
+const SAY: &str = "/say ";
+const CANCEL: &str = "/cancel";
+const DETACH: &str = "/detach";
+
+/// Follows a request to its end, or until the user leaves it.
+pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) -> Result<Ending, CliError> {
+    let context = SessionContext::find(&common)?;
+    let found = daemon::find_all(&context.directories).await;
+    let found = found.map_err(|error| CliError::Other(error.to_string()))?;
+    let live = found.into_iter().filter_map(|found| Some((found.place, found.status.ok()?.requests)));
+    let live = live.flat_map(|(place, requests)| requests.into_iter().map(move |it| (place.clone(), it)));
+    let (place, request) = choose(live.collect(), &context, attach.request.as_deref())?;
+    let mut signals = Signals::listen()?;
+    let client = RequestClient::connect(&place, &request.id, TERMINAL_USER).await;
+    let (client, newest) = client.map_err(|error| CliError::Other(error.to_string()))?;
+    let view = Viewer::following(attach.format, notices);
+    let mut attached = Attached {
+        client,
+        viewer: view,
+        format: attach.format,
+        root: request.id,
+        newest,
+        is_caught_up: newest == 0,
+        waiting: VecDeque::new(),
+        given: HashSet::new(),
+        is_asking: false,
+    };
+    let mut lines = read_lines();
+    let outcome = attached.follow(&mut lines, &mut signals).await;
+    attached.viewer.clear()?;
+    match outcome? {
+        Some(ending) => Ok(ending),
+        None => {
+            let urid = request.urid;
+            writeln!(
+                terminal::stderr(),
+                "roo-lsp: the request goes on; see it again with: roo-lsp attach {urid}"
+            )?;
+            Ok(Ending::Done)
+        }
+    }
+}
+
+/// The request that is meant: the one of this name, or the only one of the workspace.
+fn choose(
+    live: Vec<(DaemonPlace, RequestStatus)>,
+    context: &SessionContext,
+    name: Option<&str>,
+) -> Result<(DaemonPlace, RequestStatus), CliError> {
+    let is_meant = |request: &RequestStatus| match name {
+        Some(name) => {
+            !name.is_empty()
+                && (request.urid.as_str().starts_with(name) || request.id.as_str().starts_with(name))
+        }
+        None => request.folders.contains(&context.folder),
+    };
+    let (mut meant, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|(_, request)| is_meant(request));
+    match (meant.len(), name) {
+        (1, _) => meant.pop().ok_or_else(|| CliError::Other("no request is live".to_owned())),
+        (0, _) if others.is_empty() => Err(CliError::Other(
+            "no request is live in a daemon; editors that start the server with --daemon have them"
+                .to_owned(),
+        )),
+        (0, Some(name)) => Err(CliError::Other(format!(
+            "no live request is named '{}'; these are:{}",
+            exact_line(name),
+            listed(&others)
+        ))),
+        (0, None) => Err(CliError::Other(format!(
+            "no request of this workspace is live; name one of:{}",
+            listed(&others)
+        ))),
+        _ => Err(CliError::Other(format!("several requests are live; name one of:{}", listed(&meant)))),
+    }
+}
+
+fn listed(requests: &[(DaemonPlace, RequestStatus)]) -> String {
+    let line = |(_, request): &(DaemonPlace, RequestStatus)| {
+        format!("\n  {}  {}", exact_line(request.urid.as_str()), one_line(&request.title, TITLE))
+    };
+    requests.iter().map(line).collect()
+}
+
+/// The lines of standard input. The thread that reads them can't be ended; the process can.
+fn read_lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// A request, as this terminal shows it.
+struct Attached {
+    client: RequestClient,
+    viewer: Viewer,
+    format: Format,
+    root: TaskId,
+    /// The number of the newest event when this client came.
+    newest: u64,
+    /// What was asked before that has been told by now, with its answers.
+    is_caught_up: bool,
+    /// What waits for an answer, oldest first.
+    waiting: VecDeque<Prompt>,
+    /// The numbers of answers that were sent.
+    given: HashSet<i64>,
+    /// A prompt stands at the end of the last line.
+    is_asking: bool,
+}
+
+impl Attached {
+    /// Shows what happens and sends what the user types. None when the user leaves.
+    async fn follow(
+        &mut self,
+        lines: &mut mpsc::UnboundedReceiver<String>,
+        signals: &mut Signals,
+    ) -> Result<Option<Ending>, CliError> {
+        let mut input_is_open = true;
+        self.ask()?;
+        loop {
+            tokio::select! {
+                came = self.client.next() => {
+                    let broken = |error| CliError::Other(format!("the connection to the daemon is broken: {error}"));
+                    let Some(came) = came.map_err(broken)? else {
+                        return Err(CliError::Other("the daemon has ended; the request can be resumed".to_owned()));
+                    };
+                    if let Some(ending) = self.take(came)? {
+                        return Ok(Some(ending));
+                    }
+                }
+                line = lines.recv(), if input_is_open => match line {
+                    None => input_is_open = false,
+                    Some(line) => {
+                        self.is_asking = false;
+                        if line.trim() == DETACH {
+                            return Ok(None);
+                        }
+                        self.hear(line.trim())?;
+                    }
+                },
+                signal = signals.next() => return Ok(match signal {
+                    Signal::Interrupt => None,
+                    Signal::Terminate => Some(Ending::Terminated),
+                }),
+            }
+        }
+    }
+
+    /// Shows what came. Returns the ending of the request.
+    fn take(&mut self, came: FromRequest) -> Result<Option<Ending>, CliError> {
+        let params = match came {
+            FromRequest::Event(params) => params,
+            FromRequest::Answer(number, answer) => {
+                let problem = match answer {
+                    Err(problem) => Some(problem),
+                    Ok(answer) if self.given.contains(&number) => problem_of(answer),
+                    Ok(_) => None,
+                };
+                if let Some(problem) = problem {
+                    self.end_line()?;
+                    writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem))?;
+                    self.ask()?;
+                }
+                return Ok(None);
+            }
+        };
+        if let Some(nodes) = newest_tree([&*params]) {
+            self.viewer.learn(nodes);
+        }
+        self.end_line()?;
+        self.viewer.show(&params)?;
+        match &params.event {
+            Event::ApprovalRequested { approval } => {
+                self.waiting.push_back(Prompt::Approval(approval.clone()))
+            }
+            Event::QuestionAsked { question } => self.waiting.push_back(Prompt::Question(question.clone())),
+            Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
+            Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
+            _ => {}
+        }
+        self.is_caught_up |= params.seq.is_some_and(|seq| seq >= self.newest);
+        if self.is_caught_up
+            && let Some(ending) = self.ending(&params)?
+        {
+            return Ok(Some(ending));
+        }
+        self.ask()?;
+        Ok(None)
+    }
+
+    /// The ending of the request, if this event is its end. The result is printed.
+    fn ending(&self, params: &EventParams) -> Result<Option<Ending>, CliError> {
+        let Event::TaskState { state, result, .. } = &params.event else { return Ok(None) };
+        if params.task_id != self.root || !state.is_final() {
+            return Ok(None);
+        }
+        if let (Some(result), Format::Text) = (result, self.format) {
+            writeln!(terminal::stdout(), "{result}")?;
+        }
+        Ok(Some(match state {
+            TaskState::Completed => Ending::Done,
+            TaskState::Cancelled => Ending::Interrupted,
+            _ => Ending::Failed,
+        }))
+    }
+
+    fn settle(&mut self, id: &str) {
+        self.waiting.retain(|prompt| prompt.id() != id);
+    }
+
+    /// Asks what has waited longest. What was asked before this client came may have its answer, which is yet to be told.
+    fn ask(&mut self) -> Result<(), CliError> {
+        let Some(prompt) = self.waiting.front().filter(|_| self.is_caught_up && !self.is_asking) else {
+            return Ok(());
+        };
+        self.viewer.clear()?;
+        let text = match prompt {
+            Prompt::Approval(approval) => approval_question(&approval_keys(approval)),
+            Prompt::Question(_) => "  > ".to_owned(),
+        };
+        let mut out = io::stderr().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        self.is_asking = true;
+        Ok(())
+    }
+
+    /// Ends the line of a prompt before something else is shown.
+    fn end_line(&mut self) -> Result<(), CliError> {
+        if std::mem::take(&mut self.is_asking) {
+            writeln!(io::stderr())?;
+        }
+        Ok(())
+    }
+
+    /// Takes a line of the user: a command, an answer to what is asked, or words for the agent.
+    fn hear(&mut self, line: &str) -> Result<(), CliError> {
+        if line == CANCEL {
+            self.client.send("roo/task/cancel", &TaskParams { task_id: self.root.clone() });
+            return Ok(());
+        }
+        let words = line.strip_prefix(SAY).map(str::trim);
+        match (words, self.waiting.front()) {
+            (Some(text), _) => self.say(text),
+            (None, Some(Prompt::Approval(approval))) => {
+                let keys = approval_keys(approval);
+                match chosen_option(&keys, line) {
+                    Some((option, text)) => {
+                        let answer = ApprovalRespondParams {
+                            approval_id: approval.approval_id.clone(),
+                            digest: approval.digest,
+                            option_id: option.id.clone(),
+                            opened: true,
+                            text,
+                            hunks: vec![],
+                        };
+                        let number = self.client.send("roo/approval/respond", &answer);
+                        self.given.insert(number);
+                    }
+                    None => {
+                        let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+                        writeln!(terminal::stderr(), "  Answer with one of {}.", known.join(", "))?;
+                        self.ask()?;
+                    }
+                }
+            }
+            (None, Some(Prompt::Question(question))) if !line.is_empty() => {
+                let answer = QuestionAnswerParams {
+                    question_id: question.question_id.clone(),
+                    text: answer_of(line, &question.suggestions),
+                    images: vec![],
+                };
+                let number = self.client.send("roo/question/answer", &answer);
+                self.given.insert(number);
+            }
+            (None, Some(Prompt::Question(_))) => self.ask()?,
+            (None, None) if line.is_empty() => {}
+            (None, None) => self.say(line),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: &str) {
+        let (task_id, text) = (self.root.clone(), text.to_owned());
+        let params = TaskSendParams { task_id, text, images: vec![], when: SendWhen::default() };
+        self.client.send("roo/task/send", &params);
+    }
+}
+
+/// Why an answer did not count; none where it did.
+fn problem_of(answer: Value) -> Option<String> {
+    let answer: AnswerResult = serde_json::from_value(answer).ok()?;
+    (!answer.accepted && !answer.waits).then(|| match answer.by.as_str() {
+        "" => "that question is no longer open".to_owned(),
+        by => format!("{by} has already answered that"),
+    })
+}

@@ -1,0 +1,319 @@
+//! The daemon's side: it listens, serves each client by the engines that all share, and ends when nobody needs it any more.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::environment::SessionEnvironment;
+use super::handshake::{Answer, Build, DaemonStatus, Hello, RequestStatus, Wish, read_line, write_line};
+use super::place::{DaemonPlace, PlaceError, lock_within};
+use crate::server::{Connection, LiveRequest, SharedEngines, Sharing, serve_connection};
+use roo_engine::engine::clock::{Clock as _, SystemClock};
+use roo_formats::config::Directories;
+use roo_protocol::ids::{Digest, TaskId};
+
+/// Time limit for the lock of a daemon that is ending.
+const LOCK_DEADLINE: Duration = Duration::from_secs(10);
+/// Time limit for the first line of a client.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+/// Time limit for connections to end with the daemon.
+const CONNECTIONS_DEADLINE: Duration = Duration::from_secs(2);
+/// Time limit for requests to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+/// Pause when no connection can be accepted, as when there are too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+/// The most bytes of a piece of what a client gets.
+const PIECE: usize = 64 * 1024;
+/// The bytes of its length before it.
+const HEAD: usize = 4;
+
+/// Reasons why a daemon can't run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    /// Its files can't be used.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The system returned an error.
+    #[error("the daemon can't run: {0}")]
+    Io(#[from] io::Error),
+    /// There is one.
+    #[error("a daemon of this environment runs already")]
+    Running,
+}
+
+/// Serves clients until nobody needs it for `idle`, it is asked to end, or `told_to_end` resolves. `ready` is called once
+/// clients can connect. The environment is the process's.
+///
+/// # Errors
+/// [`DaemonError`], before anybody is served.
+pub(crate) async fn run(
+    directories: Directories,
+    idle: Duration,
+    told_to_end: impl Future<Output = ()>,
+    ready: impl FnOnce(),
+) -> Result<(), DaemonError> {
+    let environment = SessionEnvironment::new(std::env::vars_os());
+    let place = DaemonPlace::new(&directories, &environment);
+    place.prepare()?;
+    let lock = lock_within(place.lock(), LOCK_DEADLINE).await?.ok_or(DaemonError::Running)?;
+    let key = format!("{}{}", SystemClock.random().simple(), SystemClock.random().simple());
+    place.write_key(&key)?;
+    // Nobody else listens there: whoever does has the lock.
+    let listener = UnixListener::from_std(place.listen()?)?;
+    let daemon = Arc::new(Daemon {
+        build: Build::own()?,
+        key: Digest::of(&key),
+        environment: environment.digest(),
+        directories,
+        shared: Arc::default(),
+        since: SystemClock.now(),
+        clients: watch::Sender::new(0),
+        end: CancellationToken::new(),
+        waiting_for_end: Mutex::default(),
+    });
+    ready();
+    daemon.listen(&listener, idle, told_to_end).await;
+    drop(listener);
+    if let Err(error) = place.remove_socket() {
+        tracing::warn!(%error, "the socket of the daemon is left");
+    }
+    if tokio::time::timeout(STOP_DEADLINE, daemon.shared.shut_down()).await.is_err() {
+        tracing::warn!("requests did not stop in time; their last actions may be missing from their logs");
+    }
+    // The next one may begin once those who wait for the end of this one are told.
+    drop(lock);
+    drop(daemon);
+    Ok(())
+}
+
+struct Daemon {
+    build: Build,
+    /// The digest of the key that clients have to show.
+    key: Digest,
+    /// The digest of its environment.
+    environment: String,
+    directories: Directories,
+    shared: Arc<SharedEngines>,
+    /// When it began, in milliseconds since the Unix epoch.
+    since: i64,
+    /// The number of clients that are served.
+    clients: watch::Sender<usize>,
+    /// Nobody is served any more.
+    end: CancellationToken,
+    /// Connections that are closed once the daemon has ended.
+    waiting_for_end: Mutex<Vec<(BufReader<OwnedReadHalf>, OwnedWriteHalf)>>,
+}
+
+/// A client that is served.
+struct Served<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|clients| *clients -= 1);
+    }
+}
+
+impl Daemon {
+    /// Accepts clients until there is an end.
+    async fn listen(
+        self: &Arc<Self>,
+        listener: &UnixListener,
+        idle: Duration,
+        told_to_end: impl Future<Output = ()>,
+    ) {
+        let mut connections = JoinSet::new();
+        let unneeded = self.unneeded(idle);
+        tokio::pin!(told_to_end, unneeded);
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let this = Arc::clone(self);
+                        connections.spawn(async move {
+                            if let Err(error) = this.answer(stream).await {
+                                tracing::info!(%error, "a client has gone");
+                            }
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a client can't be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+                () = &mut unneeded => {
+                    tracing::info!("nobody needs the daemon any more");
+                    break;
+                }
+                () = &mut told_to_end => break,
+                () = self.end.cancelled() => break,
+            }
+        }
+        self.end.cancel();
+        let all = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(CONNECTIONS_DEADLINE, all).await.is_err() {
+            tracing::warn!("clients did not take their last messages in time");
+        }
+    }
+
+    /// Resolves when no client was connected for this time, and no request is at work.
+    async fn unneeded(&self, idle: Duration) {
+        let (mut clients, mut activity) = (self.clients.subscribe(), self.shared.activity());
+        loop {
+            if clients.wait_for(|clients| *clients == 0).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                _ = clients.changed() => continue,
+                _ = activity.changed() => continue,
+                () = tokio::time::sleep(idle) => {}
+            }
+            if self.shared.are_at_work().await {
+                // What it does next, and be it its end, is told.
+                tokio::select! {
+                    _ = clients.changed() => {}
+                    _ = activity.changed() => {}
+                }
+            } else if self.end_if_alone() {
+                return;
+            }
+        }
+    }
+
+    /// Ends if no client is served. Returns whether it does.
+    fn end_if_alone(&self) -> bool {
+        // Within, so that no client comes in between.
+        self.clients.send_if_modified(|clients| {
+            if *clients == 0 {
+                self.end.cancel();
+            }
+            false
+        });
+        self.end.is_cancelled()
+    }
+
+    /// Counts a client, unless there is an end.
+    fn admit(&self) -> Option<Served<'_>> {
+        let is_admitted = self.clients.send_if_modified(|clients| {
+            let is_admitted = !self.end.is_cancelled();
+            *clients += usize::from(is_admitted);
+            is_admitted
+        });
+        is_admitted.then(|| Served(&self.clients))
+    }
+
+    /// Does what a client wants.
+    async fn answer(&self, stream: UnixStream) -> io::Result<()> {
+        let peer = stream.peer_cred()?;
+        if peer.uid() != rustix::process::geteuid().as_raw() {
+            tracing::warn!(user = peer.uid(), "a client of another user was refused");
+            return Ok(());
+        }
+        let (input, mut output) = stream.into_split();
+        let mut input = BufReader::new(input);
+        let hello = tokio::time::timeout(HELLO_DEADLINE, read_line::<Hello>(&mut input)).await;
+        let hello = hello.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        if Digest::of(&hello.key) != self.key {
+            tracing::warn!(process = ?peer.pid(), "a client without the key was refused");
+            let reason = "the client does not know its key".to_owned();
+            return write_line(&mut output, &Answer::Refused { reason }).await;
+        }
+        match hello.wish {
+            Wish::Status => write_line(&mut output, &Answer::Status(self.status().await)).await,
+            Wish::Stop { only_if_idle } => {
+                let goes_on = only_if_idle && (self.shared.are_at_work().await || !self.end_if_alone());
+                if goes_on {
+                    return write_line(&mut output, &Answer::Busy).await;
+                }
+                write_line(&mut output, &Answer::Stopping).await?;
+                let mut waiting = self.waiting_for_end.lock().unwrap_or_else(PoisonError::into_inner);
+                waiting.push((input, output));
+                drop(waiting);
+                self.end.cancel();
+                Ok(())
+            }
+            Wish::Serve { .. } if hello.build != self.build => {
+                write_line(&mut output, &Answer::OtherBuild(self.build.clone())).await
+            }
+            // A request has its environment already.
+            Wish::Serve { request: None, .. } if hello.environment.as_ref() != Some(&self.environment) => {
+                let reason = "it has another environment than its client".to_owned();
+                write_line(&mut output, &Answer::Refused { reason }).await
+            }
+            Wish::Serve { settings_file, request } => {
+                let Some(_served) = self.admit() else {
+                    write_line(&mut output, &Answer::Ending).await?;
+                    let mut waiting = self.waiting_for_end.lock().unwrap_or_else(PoisonError::into_inner);
+                    waiting.push((input, output));
+                    return Ok(());
+                };
+                write_line(&mut output, &Answer::Welcome).await?;
+                let directories = Directories { settings_file, ..self.directories.clone() };
+                self.serve(input, output, directories, request).await
+            }
+        }
+    }
+
+    /// Serves a client as its language server.
+    async fn serve(
+        &self,
+        input: BufReader<OwnedReadHalf>,
+        output: OwnedWriteHalf,
+        directories: Directories,
+        request: Option<TaskId>,
+    ) -> io::Result<()> {
+        let (server_output, pieces) = tokio::io::duplex(PIECE);
+        let sending = tokio::spawn(send_pieces(pieces, output));
+        let shared = Sharing { engines: Arc::clone(&self.shared), request };
+        let connection = Connection { input, output: server_output, directories, shared };
+        let code = serve_connection(connection, self.end.cancelled()).await;
+        let mut output = sending.await.map_err(io::Error::other)??;
+        output.write_u32(0).await?;
+        output.write_u8(u8::try_from(code).unwrap_or(u8::MAX)).await
+    }
+
+    async fn status(&self) -> DaemonStatus {
+        let requests = self.shared.requests().await;
+        DaemonStatus {
+            build: self.build.clone(),
+            process: std::process::id(),
+            since: self.since,
+            clients: *self.clients.borrow(),
+            requests: requests.into_iter().map(status_of).collect(),
+        }
+    }
+}
+
+fn status_of(request: LiveRequest) -> RequestStatus {
+    let LiveRequest { id, urid, title, state, is_at_work, folders, connections } = request;
+    RequestStatus {
+        id,
+        urid,
+        title,
+        state: state.as_str().to_owned(),
+        is_at_work,
+        folders,
+        clients: connections,
+    }
+}
+
+/// Sends what the server writes, until it has nothing more to say. Returns what it was sent by.
+async fn send_pieces(mut pieces: DuplexStream, mut output: OwnedWriteHalf) -> io::Result<OwnedWriteHalf> {
+    let mut piece = vec![0; HEAD + PIECE];
+    loop {
+        let (head, body) = piece.split_at_mut(HEAD);
+        let length = pieces.read(body).await?;
+        if length == 0 {
+            return Ok(output);
+        }
+        head.copy_from_slice(&u32::try_from(length).map_err(io::Error::other)?.to_be_bytes());
+        output.write_all(piece.get(..HEAD + length).unwrap_or_default()).await?;
+    }
+}
