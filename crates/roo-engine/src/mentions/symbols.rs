@@ -86,22 +86,27 @@ pub fn find_symbols(
         .collect();
     let buffers: HashSet<PathBuf> =
         workspace.documents().with_files().into_iter().map(|(path, _)| path).collect();
-    let in_editor = buffers.iter().filter_map(|path| workspace.resolve(path.to_str()?, Purpose::Read).ok());
+    let may_be_read = |file: &Resolved| {
+        matches!(file.location(), Location::Inside { .. })
+            && is_code(file.relative())
+            && workspace.read_access(file) == ReadAccess::Free
+    };
+    let in_editor: Vec<Resolved> = buffers
+        .iter()
+        .filter_map(|path| workspace.resolve(path.to_str()?, Purpose::Read).ok())
+        .filter(may_be_read)
+        .collect();
     let in_index = index.map(|index| index.files_with(wanted.text())).unwrap_or_default();
-    let first = in_editor.chain(in_index).filter(|file| {
-        matches!(file.location(), Location::Inside { .. }) && workspace.read_access(file) == ReadAccess::Free
-    });
+    let in_index = in_index.into_iter().filter(may_be_read);
     let walked = folders.iter().flat_map(|folder| {
         let walk = Walk { recursive: true, leave_out: |name| name == ".git" };
         let found = walk.below(folder, workspace.rules(folder));
         let found = found.filter(|found| found.kind == FoundKind::File && found.access == ReadAccess::Free);
         found.filter(|found| is_code(&found.path)).map(move |found| folder.below(&found.path))
     });
-    // Most files are told apart by the walk itself.
-    let first: Vec<Resolved> = first.filter(|file| is_code(file.relative())).collect();
-    let mut seen: HashSet<PathBuf> = HashSet::new();
+    let mut seen: HashSet<PathBuf> = in_editor.iter().map(|file| file.absolute().to_path_buf()).collect();
     let is_new = |file: &Resolved| seen.insert(file.absolute().to_path_buf());
-    let files = Mutex::new(first.into_iter().chain(walked).filter(is_new));
+    let files = Mutex::new(in_index.chain(walked).filter(is_new));
     let search = SymbolSearch {
         workspace,
         folders: &folders,
@@ -113,6 +118,10 @@ pub fn find_symbols(
         found: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
+    // These are few, and whoever asks is at work on them: whatever the time.
+    for file in &in_editor {
+        search.add(file, search.look_in_editor(file).unwrap_or_default());
+    }
     let next = || -> Vec<Resolved> {
         let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
         files.by_ref().take_while(|_| !search.is_over()).take(BATCH).collect()
@@ -172,40 +181,48 @@ impl SymbolSearch<'_> {
                 }
                 let of_folder = readers.iter_mut().find(|(location, _)| *location == file.location());
                 let Some((_, reader)) = of_folder else { continue };
-                let symbols = self.look(&file, reader);
-                if symbols.is_empty() {
-                    continue;
-                }
-                let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.extend(symbols.into_iter().map(|symbol| (file.clone(), symbol)));
-                if found.len() > self.most {
-                    self.is_over.store(true, Ordering::Relaxed);
-                }
+                self.add(&file, self.look(&file, reader));
             }
         }
     }
 
-    /// The wanted definitions of a file.
+    fn add(&self, file: &Resolved, symbols: Vec<Symbol>) {
+        if symbols.is_empty() {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(symbols.into_iter().map(|symbol| (file.clone(), symbol)));
+        if found.len() > self.most {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The wanted definitions of a file on disk, or of what an editor has of it by another of its names.
     fn look(&self, file: &Resolved, reader: &mut FileReader<'_>) -> Vec<Symbol> {
-        let buffer = match self.buffers.contains(file.absolute()) {
-            true => self.workspace.documents().at(file.absolute()),
-            false => None,
-        };
-        let bytes = match buffer {
-            // By its other names too.
-            Some(_) if self.workspace.read_access(file) != ReadAccess::Free => return vec![],
-            Some(document) => document.text.as_bytes().to_vec(),
-            // What can't be read is nothing that a name leads to.
-            None => match reader.read(file, LARGEST) {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) | Err(_) => return vec![],
-            },
-        };
-        let bytes = to_utf8(bytes);
-        if self.finder.find(&bytes).is_none() {
+        if let Some(found) = self.look_in_editor(file) {
+            return found;
+        }
+        // What can't be read is nothing that a name leads to.
+        match reader.read(file, LARGEST) {
+            Ok(Some(bytes)) => self.find(file, &to_utf8(bytes)),
+            Ok(None) | Err(_) => vec![],
+        }
+    }
+
+    /// Those of a file that an editor has open; none for another.
+    fn look_in_editor(&self, file: &Resolved) -> Option<Vec<Symbol>> {
+        let is_open = self.buffers.contains(file.absolute());
+        let document = is_open.then(|| self.workspace.documents().at(file.absolute())).flatten()?;
+        // By its other names too.
+        let is_free = self.workspace.read_access(file) == ReadAccess::Free;
+        Some(if is_free { self.find(file, document.text.as_bytes()) } else { vec![] })
+    }
+
+    fn find(&self, file: &Resolved, text: &[u8]) -> Vec<Symbol> {
+        if self.finder.find(text).is_none() {
             return vec![];
         }
-        let text = String::from_utf8_lossy(&bytes);
+        let text = String::from_utf8_lossy(text);
         let mut found = symbols(file.relative(), &text).unwrap_or_default();
         found.retain(|symbol| self.wanted.has(symbol));
         found
