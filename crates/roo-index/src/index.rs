@@ -292,7 +292,7 @@ impl Passes {
 
     /// The files whose chunks have most of these words, as far as they may be read.
     fn files_with(&self, words: &[String]) -> Result<Vec<Resolved>, StoreError> {
-        let Some(store) = self.directory.open_to_read()? else { return Ok(vec![]) };
+        let Some(store) = self.directory.open_existing()? else { return Ok(vec![]) };
         let folders = self.folders(&store)?;
         let scope = Scope::Roots(folders.keys().copied().collect());
         let mut rules = HashMap::new();
