@@ -24,6 +24,8 @@ mod markdown;
 mod masking;
 mod mcp;
 mod model_setup;
+#[cfg_attr(not(test), expect(dead_code, reason = "for front ends that are to come"))]
+mod roo_api;
 pub mod server;
 mod shell_word;
 mod view;
