@@ -17,6 +17,7 @@ mod acp;
 pub mod cli;
 mod code_index;
 mod configuration_file;
+mod ipc;
 mod keyring;
 mod language_servers;
 mod live_settings;
@@ -24,7 +25,6 @@ mod markdown;
 mod masking;
 mod mcp;
 mod model_setup;
-#[cfg_attr(not(test), expect(dead_code, reason = "for front ends that are to come"))]
 mod roo_api;
 pub mod server;
 mod shell_word;

@@ -565,3 +565,12 @@ fn every_name_of_roo_code_comes_or_says_why_not() {
     let unknown: Vec<&String> = produced.iter().chain(&absent).filter(|name| !known.contains(name)).collect();
     assert!(unknown.is_empty(), "Roo Code has no {unknown:?}");
 }
+
+#[test]
+fn the_page_for_users_names_what_never_comes() {
+    let page = include_str!("../../docs/src/roo-ipc.md");
+    for (name, why) in ABSENT {
+        let (_, name) = name.split_once(' ').unwrap();
+        assert!(page.contains(&format!("`{name}`")) && !why.is_empty(), "the page doesn't name {name}");
+    }
+}

@@ -27,6 +27,7 @@ mod forks;
 mod governed;
 mod grants;
 mod hooked;
+mod ipc;
 mod language_servers;
 mod live_settings;
 mod many_tasks;
