@@ -99,6 +99,10 @@ pub(super) enum Subcommand {
     ///
     /// The client starts it, and says for each session in which folder it works.
     Acp(Acp),
+    /// Serve programs that drive agents by Roo Code's IPC, at a Unix socket
+    ///
+    /// They start, steer and follow tasks in the workspace; they don't approve anything. It serves until it is interrupted.
+    Ipc(Ipc),
     /// Trust the workspace: its modes, rules, prompts and hooks take effect
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
@@ -679,6 +683,19 @@ pub(super) struct Acp {
     pub(super) setup: bool,
 }
 
+/// `roo-lsp ipc`
+#[derive(Args, Debug)]
+pub(super) struct Ipc {
+    /// The socket, in a folder that only you can enter; ROO_CODE_IPC_SOCKET_PATH when left out.
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// Behaviour when permission is asked and settings don't answer.
+    #[arg(long, value_enum, default_value_t = Unattended::Wait)]
+    pub(super) on_ask: Unattended,
+}
+
 /// Subcommands of `mcp`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum McpCommand {
@@ -753,7 +770,7 @@ pub(super) struct McpServe {
     pub(super) elicit_questions: bool,
 }
 
-/// Behaviour of `mcp serve` when permission is asked.
+/// Behaviour of `mcp serve` and `ipc` when permission is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Unattended {
     /// Leave the task waiting until its user answers in an editor, or in a terminal by `roo-lsp tasks resume`.

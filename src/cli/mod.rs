@@ -25,6 +25,7 @@ mod hooks;
 mod import;
 mod import_tasks;
 mod index;
+mod ipc;
 mod login;
 mod mcp;
 mod models;
@@ -160,6 +161,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
             import::import_roo(&common, &arguments)
         }
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
+        Subcommand::Ipc(ipc) => block_on(ipc::ipc(common, ipc))?,
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,

@@ -28,6 +28,7 @@ const PURE: &[&str] = &[
     "crates/roo-syntax/src/lib.rs",
     "crates/roo-text/src/lib.rs",
     "src/markdown.rs",
+    "src/roo_api/mod.rs",
     "src/view/mod.rs",
 ];
 

@@ -30,6 +30,7 @@ mod governed;
 mod grants;
 mod hooked;
 mod images;
+mod ipc;
 mod language_servers;
 mod live_settings;
 mod many_tasks;

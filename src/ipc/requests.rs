@@ -1,0 +1,489 @@
+//! The requests that clients start and steer. There is a current one, as in Roo Code, which commands without a task's id mean; others
+//! go on beside it. What a client says is never an approval.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use roo_engine::customization::Customization;
+use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::server_tools::DECLINE;
+use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
+use roo_protocol::ids::{QuestionId, TaskId};
+use roo_protocol::message::Message;
+use roo_protocol::task::{
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, QueueDeleteParams,
+    SendWhen, TaskSendParams, TaskStartParams, TaskState,
+};
+use roo_protocol::tree::TreeNode;
+use roo_text::render::one_line;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::client_configuration::ClientConfiguration;
+use super::clients::Clients;
+use super::command::{Command, NewTask};
+use super::lists;
+use crate::masking::Mask;
+use crate::roo_api::{Lifecycle, RooEvent, Vocabulary, notice};
+use crate::shell_word::shell_word;
+use crate::view::{newest_tree, waits_for_user};
+
+/// Name of clients, in events.
+const CLIENT: &str = "ipc";
+/// The longest line about what a request waits for, in characters.
+const LINE: usize = 200;
+
+/// What is done when permission is asked and settings don't answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenAsked {
+    /// The request waits until its user resumes it elsewhere.
+    Wait,
+    Deny,
+    Allow,
+}
+
+/// Parts that the requests need.
+pub(crate) struct Setup {
+    pub(crate) engine: Engine,
+    pub(crate) customization: Arc<Customization>,
+    /// The workspace folder.
+    pub(crate) folder: PathBuf,
+    pub(crate) when_asked: WhenAsked,
+}
+
+/// The requests of a server.
+pub(super) struct Requests {
+    engine: Arc<Engine>,
+    customization: Arc<Customization>,
+    folder: PathBuf,
+    when_asked: WhenAsked,
+    clients: Arc<Clients>,
+    end: CancellationToken,
+    /// Commands that are carried out, and requests that are followed.
+    work: TaskTracker,
+    /// Those whose events are told, each with what is cancelled when they no longer are.
+    followed: Mutex<HashMap<TaskId, CancellationToken>>,
+    current: Mutex<Option<TaskId>>,
+    /// Held while a command is carried out: commands of all clients are carried out one after the other.
+    steering: tokio::sync::Mutex<()>,
+}
+
+/// Reasons why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error("there is no current task; start or resume one first")]
+    NoTask,
+    #[error("the server is ending")]
+    Ending,
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Requests {
+    /// No requests yet. `end`: cancelled when the server ends.
+    pub(super) fn new(setup: Setup, clients: Arc<Clients>, end: CancellationToken) -> Arc<Self> {
+        let Setup { engine, customization, folder, when_asked } = setup;
+        Arc::new(Self {
+            engine: Arc::new(engine),
+            customization,
+            folder,
+            when_asked,
+            clients,
+            end,
+            work: TaskTracker::new(),
+            followed: Mutex::default(),
+            current: Mutex::default(),
+            steering: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Stops all requests, leaving them to be resumed, and ends the servers that were started.
+    pub(super) async fn shut_down(&self) {
+        self.work.close();
+        self.work.wait().await;
+        self.engine.shutdown().await;
+        self.engine.end_servers().await;
+    }
+
+    fn followed(&self) -> MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> Option<TaskId> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_current(&self, task: Option<TaskId>) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = task;
+    }
+
+    /// Carries out a command, also if the client goes meanwhile. Where that fails, all clients are told why.
+    pub(super) async fn carry_out(self: &Arc<Self>, command: Command) {
+        let requests = Arc::clone(self);
+        let carried_out = self.work.spawn(async move { requests.carry_out_alone(command).await });
+        // It can't panic, and nobody aborts it.
+        let _ = carried_out.await;
+    }
+
+    async fn carry_out_alone(self: &Arc<Self>, command: Command) {
+        let _steering = self.steering.lock().await;
+        let done = match command {
+            Command::StartNewTask(new) => self.start(new).await,
+            Command::CancelTask(id) => self.cancel(id).await,
+            Command::CloseTask(id) => self.close(id).await,
+            Command::ResumeTask(id) => self.resume(&TaskId::new(id)).await,
+            Command::SendMessage { text, images } => self.send(text, images).await,
+            Command::DeleteQueuedMessage(item_id) => self.delete_queued(item_id).await,
+            Command::GetCommands => {
+                self.list(|requests| RooEvent::Commands(lists::commands(&requests.customization))).await
+            }
+            Command::GetModes => {
+                let settings = self.engine.settings().await;
+                let read =
+                    move |requests: &Self| RooEvent::Modes(lists::modes(&requests.customization, &settings));
+                self.list(read).await
+            }
+            Command::GetModels => {
+                let settings = self.engine.settings().await;
+                self.clients.broadcast(&RooEvent::Models(lists::models(&settings)));
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            tracing::warn!("a command of an IPC client was not carried out: {error}");
+            let mask = self.mask().await;
+            let text = mask.masked(error.to_string());
+            self.clients.broadcast(&notice(self.current(), self.engine.now(), text));
+        }
+    }
+
+    /// Answers a question whose answer is on the disk.
+    async fn list(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self) -> RooEvent + Send + 'static,
+    ) -> Result<(), CommandError> {
+        let requests = Arc::clone(self);
+        let answer = tokio::task::spawn_blocking(move || read(&requests)).await;
+        self.clients.broadcast(&answer.map_err(|_| CommandError::Ending)?);
+        Ok(())
+    }
+
+    /// The mask of secrets, as the settings want it now. Reads the disk.
+    async fn mask(&self) -> Mask {
+        let (enabled, folder) = (self.engine.settings().await.redact_secrets, self.folder.clone());
+        let read = move || Mask::new(enabled, std::iter::once(&*folder));
+        // While the process ends nothing more is told.
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    }
+
+    async fn start(self: &Arc<Self>, new: NewTask) -> Result<(), CommandError> {
+        let NewTask { configuration, text, images, new_tab } = new;
+        let configuration = ClientConfiguration::new(&configuration);
+        let told = configuration.notice();
+        if let Some(told) = &told {
+            tracing::warn!("{told}");
+        }
+        let ClientConfiguration { mode, profile, .. } = configuration;
+        let params = TaskStartParams { prompt: text, mode, profile, images, ..TaskStartParams::default() };
+        let engine = Arc::clone(&self.engine);
+        let started = tokio::task::spawn_blocking(move || engine.start(params)).await;
+        let task = started.map_err(|_| CommandError::Ending)??.task_id;
+        if !new_tab && let Some(earlier) = self.current() {
+            self.leave(&earlier).await;
+        }
+        self.focus(&task, || {});
+        let follower = self.engine.follow(&task, 0).await?;
+        let vocabulary = self.vocabulary().await.with_notice(told);
+        self.follow(&task, follower, vocabulary, 0);
+        Ok(())
+    }
+
+    /// Makes a task the current one, and tells so once it is there.
+    fn focus(&self, task: &TaskId, tell: impl FnOnce()) {
+        let earlier = self.current();
+        if earlier.as_ref() == Some(task) {
+            return;
+        }
+        if let Some(earlier) = earlier {
+            self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Unfocused, earlier));
+        }
+        self.set_current(Some(task.clone()));
+        tell();
+    }
+
+    async fn cancel(self: &Arc<Self>, id: Option<String>) -> Result<(), CommandError> {
+        let task = self.named(id)?;
+        self.ensure_followed(&task).await?;
+        self.engine.cancel(&task).await?;
+        Ok(())
+    }
+
+    /// Leaves a task as it is, to be resumed.
+    async fn close(&self, id: Option<String>) -> Result<(), CommandError> {
+        let task = self.named(id)?;
+        self.engine.get(&task).await?;
+        self.leave(&task).await;
+        Ok(())
+    }
+
+    async fn leave(&self, task: &TaskId) {
+        let followed = self.followed().remove(task);
+        if let Some(over) = followed {
+            over.cancel();
+        }
+        let has_ended = self.engine.get(task).await.is_ok_and(|task| task.item.state.is_final());
+        self.engine.release(task).await;
+        if !has_ended {
+            self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Aborted, task.clone()));
+        }
+        if self.current().as_ref() == Some(task) {
+            self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Unfocused, task.clone()));
+            self.set_current(None);
+        }
+    }
+
+    async fn resume(self: &Arc<Self>, task: &TaskId) -> Result<(), CommandError> {
+        let task = task.root();
+        let state = self.engine.get(&task).await?.item.state;
+        self.ensure_followed(&task).await?;
+        self.focus(&task, || self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Focused, task.clone())));
+        // A completed task goes on with what is said to it next.
+        if state != TaskState::Completed {
+            let (known, resumed) = self.engine.go_on(&task).await?;
+            match resumed {
+                // It was not interrupted.
+                Ok(()) | Err(EngineError::WrongState { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for (_, approval) in known.approvals {
+                self.answer_approval(&approval).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(self: &Arc<Self>, text: String, images: Vec<String>) -> Result<(), CommandError> {
+        let task = self.current().ok_or(CommandError::NoTask)?;
+        self.ensure_followed(&task).await?;
+        let state = self.engine.get(&task).await?.item.state;
+        let Resumable { questions, .. } = self.engine.resumable(&task).await?;
+        let asked = questions.into_iter().find(|(_, question)| is_for_client(question.kind));
+        if let Some((_, PendingQuestion { question_id, .. })) = asked {
+            if state == TaskState::Interrupted {
+                self.engine.resume(&task).await?;
+            }
+            self.engine.answer(QuestionAnswerParams { question_id, text, images }, CLIENT).await?;
+            return Ok(());
+        }
+        // Never at once: what is asked meanwhile must not take it for its answer.
+        let when = SendWhen::AfterTurn;
+        self.engine.send(TaskSendParams { task_id: task.clone(), text, images, when }).await?;
+        if state == TaskState::Interrupted {
+            self.engine.resume(&task).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_queued(&self, item_id: String) -> Result<(), CommandError> {
+        let task_id = self.current().ok_or(CommandError::NoTask)?;
+        self.engine.delete_queued(QueueDeleteParams { task_id, item_id }).await?;
+        Ok(())
+    }
+
+    /// The request that a command is about.
+    fn named(&self, id: Option<String>) -> Result<TaskId, CommandError> {
+        let named = id.map(|id| TaskId::new(id).root());
+        named.or_else(|| self.current()).ok_or(CommandError::NoTask)
+    }
+
+    async fn vocabulary(&self) -> Vocabulary {
+        let settings = self.engine.settings().await;
+        let providers = settings.profiles.iter();
+        let providers: BTreeMap<String, String> =
+            providers.map(|(name, profile)| (name.clone(), profile.provider.as_str().to_owned())).collect();
+        Vocabulary::new(self.mask().await, providers)
+    }
+
+    /// Follows a request, unless it is followed. What has happened in it is not told again.
+    async fn ensure_followed(self: &Arc<Self>, task: &TaskId) -> Result<(), CommandError> {
+        if self.followed().contains_key(task) {
+            return Ok(());
+        }
+        let known = self.engine.resumable(task).await?.seq;
+        let follower = self.engine.follow(task, 0).await?;
+        let vocabulary = self.vocabulary().await;
+        self.follow(task, follower, vocabulary, known);
+        Ok(())
+    }
+
+    /// Tells what happens in a request. Events up to the number `known` are not told.
+    fn follow(self: &Arc<Self>, task: &TaskId, follower: Follower, vocabulary: Vocabulary, known: u64) {
+        let over = self.end.child_token();
+        self.followed().insert(task.clone(), over.clone());
+        let (requests, task) = (Arc::clone(self), task.clone());
+        self.work.spawn(async move {
+            let followed = requests.tell_events(&task, follower, vocabulary, known);
+            over.run_until_cancelled(followed).await;
+        });
+    }
+
+    /// Tells what happens until only the request's user can go on.
+    async fn tell_events(
+        self: &Arc<Self>,
+        task: &TaskId,
+        mut follower: Follower,
+        mut vocabulary: Vocabulary,
+        known: u64,
+    ) {
+        let (mut nodes, mut is_released): (Vec<TreeNode>, bool) = (vec![], false);
+        // What happened before the request was given up is told all the same.
+        while !is_released || follower.position() < follower.published() {
+            let wait = vocabulary.due().map(|due| due.saturating_sub(self.engine.now()));
+            let due = async {
+                match wait {
+                    Some(wait) => {
+                        tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or_default()))
+                            .await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let batch = tokio::select! {
+                batch = follower.next(|| self.engine.now()) => batch,
+                () = due => {
+                    self.tell(vocabulary.flush(self.engine.now()));
+                    continue;
+                }
+            };
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!("the task {task} can't be followed any more: {error}");
+                    self.followed().remove(task);
+                    return;
+                }
+            };
+            if let Some(newest) = newest_tree(batch.iter().map(AsRef::as_ref)) {
+                nodes = newest.to_vec();
+            }
+            for params in &batch {
+                let result = self.result_of(&vocabulary, params).await;
+                let told = vocabulary.apply(params, result.as_ref());
+                if params.seq.is_none_or(|seq| seq > known) {
+                    let is_begin = matches!(&params.event, Event::TaskCreated { parent_id: None, .. });
+                    self.tell(told);
+                    if is_begin && self.current().as_ref() == Some(task) {
+                        self.tell(vec![RooEvent::Lifecycle(Lifecycle::Focused, task.clone())]);
+                    }
+                    if !is_released {
+                        self.answer(params).await;
+                    }
+                }
+            }
+            if !is_released && !nodes.is_empty() && waits_for_user(&nodes) {
+                is_released = self.needs_user(task).await;
+            }
+        }
+    }
+
+    fn tell(&self, events: Vec<RooEvent>) {
+        events.iter().for_each(|event| self.clients.broadcast(event));
+    }
+
+    /// The whole result of a call, where an event has only one line of it. Reads the request's log.
+    async fn result_of(&self, vocabulary: &Vocabulary, params: &EventParams) -> Option<Message> {
+        let id = vocabulary.wanted_result(params)?;
+        let snapshot = self.engine.get(&params.task_id).await.ok()?;
+        snapshot.messages.into_iter().find(|message| message.id == id)
+    }
+
+    /// Answers what is not left to anybody.
+    async fn answer(&self, params: &EventParams) {
+        match &params.event {
+            Event::ApprovalRequested { approval } => self.answer_approval(approval).await,
+            // It is for the user alone, who is not here. The call goes on, and the server is told.
+            Event::QuestionAsked { question } if question.kind == QuestionKind::McpElicitation => {
+                self.decline(question.question_id.clone()).await;
+            }
+            _ => {}
+        }
+    }
+
+    async fn decline(&self, question_id: QuestionId) {
+        let answer = QuestionAnswerParams { question_id, text: DECLINE.to_owned(), images: vec![] };
+        if let Err(error) = self.engine.answer(answer, UNATTENDED_REFUSAL).await {
+            tracing::warn!("a question of an MCP server was not declined: {error}");
+        }
+    }
+
+    /// Answers an approval as the user of the command line wants it.
+    async fn answer_approval(&self, approval: &PendingApproval) {
+        let (kind, by) = match self.when_asked {
+            WhenAsked::Wait => return,
+            WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
+            WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
+        };
+        let Some(option) = approval.options.iter().find(|option| option.kind == kind) else { return };
+        let answer = ApprovalRespondParams {
+            approval_id: approval.approval_id.clone(),
+            digest: approval.digest,
+            option_id: option.id.clone(),
+            opened: true,
+            text: None,
+            hunks: vec![],
+        };
+        match self.engine.respond(answer, by).await {
+            // It may have been answered meanwhile.
+            Ok(_) | Err(EngineError::NotFound { .. }) => {}
+            Err(error) => tracing::warn!("an approval was not answered: {error}"),
+        }
+    }
+
+    /// Gives a request up to the process in which its user answers, if nothing in it goes on without them. Says how.
+    async fn needs_user(&self, task: &TaskId) -> bool {
+        let _steering = self.steering.lock().await;
+        // What is followed may be a little behind.
+        let Ok(tree) = self.engine.tree(task).await else { return false };
+        let has_ended = tree.nodes.iter().any(|node| node.id == *task && node.state.is_final());
+        if has_ended || !waits_for_user(&tree.nodes) {
+            return false;
+        }
+        let Ok(Resumable { urid, approvals, questions, .. }) = self.engine.resumable(task).await else {
+            return false;
+        };
+        let users: Vec<String> = approvals
+            .iter()
+            .map(|(_, approval)| format!("permission to {}", approval.title))
+            .chain(
+                questions
+                    .iter()
+                    .filter(|(_, question)| !is_for_client(question.kind))
+                    .map(|(_, question)| question.text.clone()),
+            )
+            .collect();
+        if users.is_empty() {
+            return false;
+        }
+        self.followed().remove(task);
+        self.engine.release(task).await;
+        let folder = shell_word(&self.folder.to_string_lossy());
+        tracing::warn!(
+            "{urid} waits for {}; continue with: roo-lsp tasks resume {urid} --workspace {folder}",
+            one_line(&users.join(" and "), LINE)
+        );
+        true
+    }
+}
+
+/// Returns whether a client may answer such a question. Leave to go on, to spend more and to tell a server something is the
+/// user's to give.
+fn is_for_client(kind: QuestionKind) -> bool {
+    match kind {
+        QuestionKind::Followup | QuestionKind::MistakeLimitReached | QuestionKind::ApiReqFailed => true,
+        QuestionKind::AutoApprovalMaxReqReached
+        | QuestionKind::ChangesUnknown
+        | QuestionKind::McpElicitation => false,
+    }
+}
