@@ -251,7 +251,8 @@ impl TaskRecord {
                 }
             }
             Event::CommandEnded { tool_call_id, summary, .. } => {
-                if self.calls.remove(tool_call_id).is_some() {
+                let was_running = self.calls.remove(tool_call_id).is_some();
+                if was_running {
                     self.end_output(tool_call_id, summary, at, out);
                 }
             }

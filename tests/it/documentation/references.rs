@@ -187,6 +187,7 @@ fn the_settings_have_their_reference() {
         ("BrowserSettings", "`browser`"),
         ("SystemContext", "`systemContext`"),
         ("IndexSettings", "`index`"),
+        ("ImageGenerationSettings", "`imageGeneration`"),
     ] {
         let object = if name.is_empty() { &schema } else { &schema["$defs"][name] };
         write!(page, "\n## {heading}\n\n{}\n\n", text_of(object)).unwrap();
@@ -195,7 +196,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 14, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 15, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

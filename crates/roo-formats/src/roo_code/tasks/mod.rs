@@ -200,7 +200,7 @@ impl PastTask {
         let mut item =
             own.or_else(|| listed.filter(|listed| listed.id == id).cloned()).unwrap_or_else(|| TaskItem {
                 id: id.to_owned(),
-                ts: times().last().or(shown.last_at).unwrap_or_default(),
+                ts: times().next_back().or(shown.last_at).unwrap_or_default(),
                 usage: shown.usage,
                 ..TaskItem::default()
             });
