@@ -153,8 +153,9 @@ mod tests {
     use super::*;
 
     fn private_folder() -> tempfile::TempDir {
-        // Made with mode 0700.
-        tempfile::tempdir().unwrap()
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        folder
     }
 
     fn bind(path: &Path) -> Result<IpcSocket, SocketError> {

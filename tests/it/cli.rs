@@ -724,7 +724,7 @@ fn a_workspaces_modes_count_once_it_is_trusted() {
 
     let list = project.succeed(&["modes", "list"]);
     let expected = "poet          project   🪶 Poet\n              tools: apply_diff, search_and_replace, insert_content, \
-                    apply_code_action, rename_symbol\n              changes only: \\.txt$ (Poems)\n";
+                    generate_image, apply_code_action, rename_symbol\n              changes only: \\.txt$ (Poems)\n";
     assert!(list.contains(expected), "{list}");
     assert!(list.contains("code          built-in  💻 Code\n"), "{list}");
     let shown = project.succeed(&["modes", "show", "poet"]);

@@ -207,7 +207,7 @@ fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
     let (position, text) = marked("{ \"hooks\": { \"PreToolUse\": [{ \"matcher\": \"^Bas|h|Write\" }] } }");
     replace(&mut client, &uri, &text);
     let explained = ask(&mut client, "textDocument/hover", &uri, &position);
-    let expected = "Matches:\n\n- `Write` (write_to_file)\n- `Bash` (execute_command)\n- \
+    let expected = "Matches:\n\n- `Write` (write_to_file, generate_image)\n- `Bash` (execute_command)\n- \
                     `BashOutput` (read_command_output)\n- `TodoWrite` (update_todo_list)";
     assert_eq!(explained["contents"]["value"], expected);
     let (position, text) = marked("{ \"hooks\": { \"Pre|ToolUse\": [] } }");

@@ -268,7 +268,7 @@ fn a_message_goes_on_with_a_completed_task_in_an_editor() {
     client.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
     let imported = client.event("task.imported");
     assert_eq!((&imported["seq"], &imported["event"]["from"]["program"]), (&json!(2), &json!("Roo Code")));
-    client.message("I look at it.");
+    client.wait_for("the text", |message| message["params"]["event"]["message"]["text"] == "I look at it.");
     client.request("roo/task/send", json!({ "taskId": task, "text": "And now?" }));
     client.wait_for("the end", |message| message["params"]["event"]["result"] == "More.");
     assert_eq!(client.request("roo/task/get", json!({ "taskId": task }))["state"], "completed");

@@ -477,11 +477,17 @@ mod tests {
     fn what_is_more_than_another_mode_may_do_is_named() {
         let (architect, ask) = (mode("architect"), mode("ask"));
         assert_eq!(ask.beyond(&architect), Vec::<String>::new());
-        let edits =
-            ["apply_diff", "search_and_replace", "insert_content", "apply_code_action", "rename_symbol"];
+        let edits = [
+            "apply_diff",
+            "search_and_replace",
+            "insert_content",
+            "generate_image",
+            "apply_code_action",
+            "rename_symbol",
+        ];
         let more = architect.beyond(&ask);
-        assert_eq!(more[..5], edits);
-        assert_eq!(more[5..], [r"changing files that match `\.md$`"]);
+        assert_eq!(more[..6], edits);
+        assert_eq!(more[6..], [r"changing files that match `\.md$`"]);
         let mut wide = Mode::clone(&architect);
         wide.file_restriction = None;
         wide.can_delegate_to = vec!["code".to_owned()];

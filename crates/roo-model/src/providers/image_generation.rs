@@ -246,7 +246,7 @@ mod tests {
             of(ImageApi::Images, json!({ "data": [{ "url": "https://images.example/1.png" }] })).unwrap_err();
         assert!(fetched.contains("nothing is fetched"), "{fetched}");
         let words = of(ImageApi::Chat, message(json!({ "content": "I can't\ndraw that." }))).unwrap_err();
-        assert_eq!(words, "the model answered in words alone: I can't draw that.");
+        assert_eq!(words, "the model answered in words alone: I can't ⏎ draw that.");
         for answer in [json!({}), json!({ "data": [] }), json!([]), message(json!({ "content": "" }))] {
             for api in [ImageApi::Images, ImageApi::Chat] {
                 assert_eq!(of(api, answer.clone()), Err("the answer has no image".to_owned()), "{answer}");
