@@ -2,7 +2,7 @@
 //! has come. What is asked, approved, refused or planned for a call belongs to its stage and ends with it.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -288,6 +288,22 @@ impl ToolBatch {
         self.handled.push(HandledCall::Finished(with(current.hooks.addition.as_ref())));
         self.open = OpenCalls::new(rest, skip);
         Some(FinishedCall::Current(current.call))
+    }
+
+    /// The files that this call creates, and whose whole text its parameters have. What moves or removes files counts as
+    /// creating none, since text may come from those.
+    pub(super) fn created_files(&self, id: &ToolCallId) -> HashSet<String> {
+        let current = self.open.as_ref().map(|open| &open.current).filter(|current| current.call.id == *id);
+        let write = match current.map(|current| &current.stage) {
+            Some(Stage::Run { write: Some(write), .. } | Stage::SettleWrite { write, .. }) => write,
+            _ => return HashSet::new(),
+        };
+        let places = write.places();
+        if places.iter().any(|(_, _, after)| after.is_none()) {
+            return HashSet::new();
+        }
+        let created = places.iter().filter(|(_, before, _)| before.is_none());
+        created.map(|(path, ..)| (*path).to_owned()).collect()
     }
 
     /// Takes the results in the order of their calls, when all have theirs.

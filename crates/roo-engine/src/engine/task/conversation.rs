@@ -292,7 +292,7 @@ pub struct FileContext {
     pub seen: BTreeMap<String, Digest>,
     /// What tells the text of each file: a call, or a message (none), that has all of it, and the edits in places since.
     pub(super) sources: BTreeMap<String, Vec<Option<ToolCallId>>>,
-    /// Files that were seen and whose text the conversation no longer has as a whole.
+    /// Files that were seen and whose text the conversation does not have as a whole: it no longer does, or never did.
     pub(super) left_out: BTreeSet<String>,
     /// Those that results hold which the model gets with its next request: of what it does in the same answer, nothing is
     /// based on them.
@@ -353,7 +353,12 @@ impl FileContext {
             }
             match part {
                 FilePart::Changed if digest.is_some() => {
-                    self.sources.entry(path.clone()).or_default().push(Some(call.clone()));
+                    let sources = self.sources.entry(path.clone()).or_default();
+                    if sources.is_empty() {
+                        // It has never had more than the changed places.
+                        self.left_out.insert(path.clone());
+                    }
+                    sources.push(Some(call.clone()));
                 }
                 _ => self.come_from(path, digest.is_some().then(|| Some(call.clone()))),
             }
@@ -421,6 +426,22 @@ mod tests {
         files.see_with_next_request(&call, &[("a".to_owned(), None)], FilePart::Read);
         files.begin_request();
         assert_eq!(files.seen, BTreeMap::new());
+    }
+
+    #[test]
+    fn an_edit_in_places_does_not_tell_the_rest_of_a_file() {
+        let file = |text: &str| [("a".to_owned(), Some(Digest::of(text)))];
+        let mut files = FileContext::default();
+        let known = |files: &FileContext| files.at_hand().contains_key("a");
+        for edit in ["one", "two"] {
+            files.see_with_next_request(&ToolCallId::new(edit), &file(edit), FilePart::Changed);
+            files.begin_request();
+            assert!(!known(&files));
+            assert_eq!(files.seen["a"], Digest::of(edit), "changes by others are told");
+        }
+        files.see_with_next_request(&ToolCallId::new("read"), &file("two"), FilePart::Read);
+        files.begin_request();
+        assert!(known(&files));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Effect of each event on the state of a task.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use super::batch::{
@@ -412,14 +413,19 @@ impl Task {
     ) {
         let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
         let Some(batch) = phase.batch_mut() else { return };
+        let created = batch.created_files(&result.call_id);
         let Some(finished) = batch.finish(result) else { return };
         let effect = ToolId::of_call(&result.name).map(|tool| tool.effect());
         let part = match (ToolName::parse(&result.name), effect) {
             (Some(ToolName::WriteToFile), _) => FilePart::Written,
+            (Some(ToolName::GenerateImage), _) => FilePart::Read,
             (_, Some(ToolEffect::Write)) => FilePart::Changed,
             _ => FilePart::Read,
         };
-        self.files.see_with_next_request(&result.call_id, seen, part);
+        for file in seen {
+            let part = if created.contains(&file.0) { FilePart::Written } else { part };
+            self.files.see_with_next_request(&result.call_id, slice::from_ref(file), part);
+        }
         if let Some(results) = batch.take_results() {
             self.files.begin_request();
             self.gather.batch |= batch.hooks_review;
