@@ -13,6 +13,7 @@ use roo_engine::tool_run::UserShell;
 use roo_formats::config::{Directories, Settings};
 use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::Event;
+use roo_protocol::task::ApprovalRespondParams;
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup, Workspace};
@@ -50,7 +51,7 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     std::fs::write(&path, script)?;
     let settings: Settings = serde_json::from_value(json!({
         "profiles": { "default": { "provider": "scripted", "script": path } },
-        "autoApprove": { "write": true, "execute": { "allow": [["sed"]] } },
+        "autoApprove": { "write": true },
     }))?;
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;
@@ -95,10 +96,10 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     })))
 }
 
-/// Reads a request to its end. Returns how long each numbered event was on its way.
+/// Reads a request to its end, and allows what it asks for. Returns how long each numbered event was on its way.
 ///
 /// # Errors
-/// When the log can't be read.
+/// When the log can't be read, or an approval can't be answered.
 pub async fn read(engine: Arc<Engine>, mut follower: Follower) -> Result<Vec<Duration>, String> {
     let mut delays = Vec::new();
     loop {
@@ -106,6 +107,17 @@ pub async fn read(engine: Arc<Engine>, mut follower: Follower) -> Result<Vec<Dur
         let now = engine.now();
         for params in batch.iter().filter(|params| params.seq.is_some()) {
             delays.push(Duration::from_micros(u64::try_from(now - params.at).unwrap_or(0)));
+            if let Event::ApprovalRequested { approval } = &params.event {
+                let answer = ApprovalRespondParams {
+                    approval_id: approval.approval_id.clone(),
+                    digest: approval.digest,
+                    option_id: "allow_once".to_owned(),
+                    opened: true,
+                    text: None,
+                    hunks: vec![],
+                };
+                engine.respond(answer, "bench").await.map_err(|error| error.to_string())?;
+            }
             if params.task_id.is_root()
                 && matches!(&params.event, Event::TaskState { state, .. } if state.is_final())
             {

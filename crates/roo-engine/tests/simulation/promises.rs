@@ -53,6 +53,8 @@ struct CallRecord {
     allowed: bool,
     started: u32,
     finished: u32,
+    /// The number of files that it was to write when it started.
+    planned: u32,
     edits: u32,
 }
 
@@ -133,9 +135,10 @@ impl Evidence<'_> {
                         call.allowed = allows;
                     }
                 }
-                Event::ToolStarted { call_id, .. } => {
+                Event::ToolStarted { call_id, write, .. } => {
                     let call = calls.entry(call_id.to_string()).or_default();
                     call.started += 1;
+                    call.planned = write.as_ref().map_or(0, |write| write.places().len() as u32);
                     let permitted = call.verdict == Some(Verdict::Allow) && (!call.asked || call.allowed);
                     if !permitted {
                         return Err(format!("{call_id} has started without permission: {call:?}"));
@@ -279,7 +282,8 @@ impl Evidence<'_> {
             if count == 0 {
                 return Err(format!("the trace lacks the edit by {id}: {call:?}"));
             }
-            if count > call.edits {
+            // It is written before the log, which may have lost the last files of a patch with the power.
+            if count > call.edits.max(call.planned) {
                 return Err(format!("the trace has {count} edits by {id}, and the log {}", call.edits));
             }
         }
