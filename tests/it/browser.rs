@@ -30,29 +30,6 @@ function increment() {
 }
 "#;
 
-/// Has a task's answers to what asks, and waits for its end. Returns the titles of what asked.
-fn answer_until_completed(client: &mut Client, mut option: impl FnMut(&str) -> &'static str) -> Vec<String> {
-    let mut titles = Vec::new();
-    loop {
-        let message = client.wait_for("an approval or the end", |message| {
-            let event = &message["params"]["event"];
-            event["type"] == "approval.requested"
-                || event["state"] == "completed"
-                || event["state"] == "failed"
-        });
-        let event = &message["params"]["event"];
-        if event["type"] != "approval.requested" {
-            assert_eq!(event["state"], "completed", "{event}");
-            return titles;
-        }
-        let title = event["title"].as_str().unwrap().to_owned();
-        let (id, digest) = (&event["approvalId"], &event["digest"]);
-        let answer = json!({ "approvalId": id, "digest": digest, "optionId": option(&title) });
-        titles.push(title);
-        client.request("roo/approval/respond", answer);
-    }
-}
-
 /// Allows what is asked next.
 fn allow(client: &mut Client) {
     let message = client.event("approval.requested");
@@ -141,7 +118,7 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Repair the counter.");
     // What the task serves itself is opened without asking.
-    let asked = answer_until_completed(&mut client, |_| "allow_once");
+    let asked = client.titles_until_completed(|_| "allow_once");
     assert!(!asked.iter().any(|title| title.contains("browser")), "{asked:?}");
     assert!(fs::read_to_string(home.work("app.js")).unwrap().contains("total += 1"));
     let finished = finished(&client, &task);
@@ -187,7 +164,7 @@ turns:
     fs::write(home.work("server.js"), server).unwrap();
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Look.");
-    answer_until_completed(&mut client, |_| "allow_once");
+    client.titles_until_completed(|_| "allow_once");
     // The end of the task ends its browser.
     eventually("the browser ends with its task", || !has_browser(&client));
     assert_eq!(client.shut_down(), 0);
@@ -221,10 +198,7 @@ turns:
     client.start_task("Look.");
     let of_browser = |title: &str| title.contains("in the browser");
     let mut asked =
-        answer_until_completed(
-            &mut client,
-            |title| if of_browser(title) { "reject_once" } else { "allow_once" },
-        );
+        client.titles_until_completed(|title| if of_browser(title) { "reject_once" } else { "allow_once" });
     asked.retain(|title| of_browser(title));
     assert_eq!(asked, [format!("Open localhost:{port} in the browser")]);
     assert_eq!(client.shut_down(), 0);
@@ -258,10 +232,7 @@ turns:
     client.start_task("Look.");
     let of_browser = |title: &str| title.contains("in the browser");
     let asked =
-        answer_until_completed(
-            &mut client,
-            |title| if of_browser(title) { "reject_once" } else { "allow_once" },
-        );
+        client.titles_until_completed(|title| if of_browser(title) { "reject_once" } else { "allow_once" });
     assert_eq!(asked.iter().filter(|title| of_browser(title)).count(), 1, "{asked:?}");
     assert_eq!(client.shut_down(), 0);
 }
@@ -286,7 +257,7 @@ turns:
     home.configure(&format!("{SETTINGS}browser: {{ program: {} }}\n", program.display()));
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Look.");
-    answer_until_completed(&mut client, |_| "allow_once");
+    client.titles_until_completed(|_| "allow_once");
     assert_eq!(client.shut_down(), 0);
 }
 
@@ -334,7 +305,7 @@ turns:
     home.configure(SETTINGS);
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Look.");
-    let asked = answer_until_completed(&mut client, |title| match title.contains("127.0.0.1") {
+    let asked = client.titles_until_completed(|title| match title.contains("127.0.0.1") {
         true => "allow_always",
         false => "reject_once",
     });
@@ -400,7 +371,7 @@ turns:
             Options::typed().with(json!({ "profiles": { "default": { "toolProtocol": protocol } } }));
         let mut client = Client::start(&home, options);
         client.start_task("Look.");
-        answer_until_completed(&mut client, |_| "allow_once");
+        client.titles_until_completed(|_| "allow_once");
         assert_eq!(client.shut_down(), 0);
     }
 }

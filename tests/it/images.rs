@@ -39,29 +39,6 @@ fn home(script: &str, painter: &str, more: &str) -> Home {
     home
 }
 
-/// Allows what is asked until the request is completed. Returns what was asked: title and subject.
-fn allow_until_completed(client: &mut Client) -> Vec<(String, String)> {
-    let mut asked = Vec::new();
-    loop {
-        let message = client.wait_for("an approval or the end", |message| {
-            let event = &message["params"]["event"];
-            event["type"] == "approval.requested"
-                || event["state"] == "completed"
-                || event["state"] == "failed"
-        });
-        let event = &message["params"]["event"];
-        if event["type"] != "approval.requested" {
-            assert_eq!(event["state"], "completed", "{event}");
-            return asked;
-        }
-        let text = |field: &str| event[field].as_str().unwrap().to_owned();
-        asked.push((text("title"), text("subject")));
-        let (id, digest) = (&event["approvalId"], &event["digest"]);
-        let answer = json!({ "approvalId": id, "digest": digest, "optionId": "allow_once" });
-        client.request("roo/approval/respond", answer);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_picture_is_made_changed_and_shown_in_both_protocols() {
     for protocol in ["native", "xml"] {
@@ -74,7 +51,7 @@ async fn a_picture_is_made_changed_and_shown_in_both_protocols() {
         let home = home(SCRIPT, &painter, &format!(", toolProtocol: {protocol} }}\n"));
         let mut client = Client::start(&home, Options::typed());
         let task = client.start_task("Draw a fox.");
-        let asked = allow_until_completed(&mut client);
+        let asked = client.answer_until_completed(|_| "allow_once");
         assert_eq!(asked.len(), 2, "{asked:?}");
         assert!(asked[0].0.contains("Generate assets/fox.png"), "{asked:?}");
         for part in ["To assets/fox.png", "/v1/images/generations dall-e-3", "a red fox"] {
@@ -129,7 +106,7 @@ turns:
     let home = home(script, &painter, " }\nautoApprove: { write: true }\n");
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Draw a fox.");
-    let asked = allow_until_completed(&mut client);
+    let asked = client.answer_until_completed(|_| "allow_once");
     assert!(asked.is_empty(), "writes are allowed: {asked:?}");
     let sent = server.request().await;
     assert_eq!(sent.line, "POST /api/v1/chat/completions");

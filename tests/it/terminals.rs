@@ -20,28 +20,6 @@ fn playing(script: &str, settings: &str) -> Home {
     home
 }
 
-/// Allows what asks until the request is completed, and says what that was.
-fn allow_until_completed(client: &mut Client) -> Vec<String> {
-    let mut titles = Vec::new();
-    loop {
-        let message = client.wait_for("an approval or the end", |message| {
-            let event = &message["params"]["event"];
-            event["type"] == "approval.requested"
-                || event["state"] == "completed"
-                || event["state"] == "failed"
-        });
-        let event = &message["params"]["event"];
-        if event["type"] != "approval.requested" {
-            assert_eq!(event["state"], "completed", "{event}");
-            return titles;
-        }
-        titles.push(event["title"].as_str().unwrap().to_owned());
-        let (id, digest) = (&event["approvalId"], &event["digest"]);
-        let answer = json!({ "approvalId": id, "digest": digest, "optionId": "allow_once" });
-        client.request("roo/approval/respond", answer);
-    }
-}
-
 /// What came of the calls and the commands, for people.
 fn summaries(client: &Client, task: &str) -> Vec<String> {
     let events = client.numbered(task);
@@ -72,7 +50,7 @@ turns:
     let home = playing(script, SETTINGS);
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Serve.");
-    allow_until_completed(&mut client);
+    client.titles_until_completed(|_| "allow_once");
     let told = summaries(&client, &task);
     assert!(told.contains(&"stopped".to_owned()), "{told:?}");
     assert_eq!(client.shut_down(), 0);
@@ -98,7 +76,7 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Compute.");
     // Keys that only interrupt or end ask nobody.
-    let asked = allow_until_completed(&mut client);
+    let asked = client.titles_until_completed(|_| "allow_once");
     let typed = ["Type at cmd-4: print(6 * 7)", "Type at cmd-4: import time; time.sleep(1000)"];
     assert_eq!(asked[1..], typed, "{asked:?}");
     assert_eq!(client.shut_down(), 0);
@@ -126,7 +104,7 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Type.");
     // `echo` may run unasked as a command, but what reads this here is another program.
-    assert_eq!(allow_until_completed(&mut client), ["Type at cmd-4: echo one"]);
+    assert_eq!(client.titles_until_completed(|_| "allow_once"), ["Type at cmd-4: echo one"]);
     let told = summaries(&client, &task);
     assert!(told.contains(&"ended with its task".to_owned()), "{told:?}");
     assert_eq!(client.shut_down(), 0);
@@ -147,7 +125,7 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     client.request("roo/trust/grant", json!({}));
     client.start_task("Type.");
-    assert_eq!(allow_until_completed(&mut client), ["Type at cmd-4: open('/etc/hostname')"]);
+    assert_eq!(client.titles_until_completed(|_| "allow_once"), ["Type at cmd-4: open('/etc/hostname')"]);
     assert_eq!(client.shut_down(), 0);
 }
 
@@ -174,7 +152,7 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     client.request("roo/trust/grant", json!({}));
     client.start_task("Type.");
-    assert_eq!(allow_until_completed(&mut client), ["Type at cmd-11: two"]);
+    assert_eq!(client.titles_until_completed(|_| "allow_once"), ["Type at cmd-11: two"]);
     assert_eq!(client.shut_down(), 0);
 }
 
@@ -198,7 +176,7 @@ turns:
     let home = playing(&script, SETTINGS);
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Wait.");
-    assert_eq!(allow_until_completed(&mut client), [""; 0]);
+    assert_eq!(client.titles_until_completed(|_| "allow_once"), [""; 0]);
     assert_eq!(processes::with(&mark), [""; 0]);
     assert_eq!(client.shut_down(), 0);
 }
@@ -214,7 +192,7 @@ turns:
     let home = playing(script, SETTINGS);
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Go.");
-    allow_until_completed(&mut client);
+    client.titles_until_completed(|_| "allow_once");
     assert!(!client.numbered(&task).iter().any(|event| event["event"]["type"] == "command.backgrounded"));
     assert_eq!(client.shut_down(), 0);
 }
@@ -230,7 +208,7 @@ turns:
     let home = playing(script, &format!("{SETTINGS}sandbox: {{ level: staged }}\n"));
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Go.");
-    allow_until_completed(&mut client);
+    client.titles_until_completed(|_| "allow_once");
     assert_eq!(client.shut_down(), 0);
 }
 

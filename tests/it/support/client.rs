@@ -419,6 +419,39 @@ impl Client {
             .clone()
     }
 
+    /// Answers what asks by the option that its title leads to, until the request is completed. Returns the titles and
+    /// subjects of what asked.
+    pub fn answer_until_completed(
+        &mut self,
+        mut option: impl FnMut(&str) -> &'static str,
+    ) -> Vec<(String, String)> {
+        let mut asked = Vec::new();
+        loop {
+            let message = self.wait_for("an approval or the end", |message| {
+                let event = &message["params"]["event"];
+                event["type"] == "approval.requested"
+                    || event["state"] == "completed"
+                    || event["state"] == "failed"
+            });
+            let event = &message["params"]["event"];
+            if event["type"] != "approval.requested" {
+                assert_eq!(event["state"], "completed", "{event}");
+                return asked;
+            }
+            let text = |field: &str| event[field].as_str().unwrap().to_owned();
+            let (title, subject) = (text("title"), text("subject"));
+            let (id, digest) = (&event["approvalId"], &event["digest"]);
+            let answer = json!({ "approvalId": id, "digest": digest, "optionId": option(&title) });
+            asked.push((title, subject));
+            self.request("roo/approval/respond", answer);
+        }
+    }
+
+    /// As [`Client::answer_until_completed`], for tests that look at the titles alone.
+    pub fn titles_until_completed(&mut self, option: impl FnMut(&str) -> &'static str) -> Vec<String> {
+        self.answer_until_completed(option).into_iter().map(|(title, _)| title).collect()
+    }
+
     /// Waits for a message to the user that contains this.
     pub fn message(&mut self, text: &str) -> Value {
         self.wait_for(&format!("the message '{text}'"), |message| {
