@@ -7,17 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::server::WRITES;
 use crate::support::client::{Client, DEADLINE, Home, Options, eventually};
 use crate::support::{assert_gapless, scratch};
 
-/// Writes a file, which asks, and is done.
-const WRITES: &str = r#"
-turns:
-  - text: I write.
-    calls: [{ tool: write_to_file, params: { path: new.txt, content: "one\n" } }]
-  - { when: { status: ok }, calls: [{ tool: attempt_completion, params: { result: Written. } }] }
-  - { when: { status: denied }, calls: [{ tool: attempt_completion, params: { result: Refused. } }] }
-"#;
 const ASKS: &str = r#"
 turns:
   - calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: this }, { text: that }] } }]
@@ -254,11 +247,17 @@ fn the_exit_code_says_whether_the_client_asked_first() {
     assert_eq!(client.exit_code(), 1);
 }
 
-#[test]
-fn an_edit_lands_in_the_editor_that_has_the_file_open() {
+/// A user whose model changes a file without asking.
+fn editing() -> DaemonUser {
     let user = DaemonUser::playing(EDITS);
     user.home.configure("autoApprove: { write: true }\n");
     fs::write(user.home.work("a.txt"), "old\n").unwrap();
+    user
+}
+
+#[test]
+fn an_edit_lands_in_the_editor_that_has_the_file_open() {
+    let user = editing();
     let (mut holder, mut starter) = (user.typed(), user.typed());
     let uri = holder.open(&user.home.work("a.txt"), "old\n");
     holder.append(&uri, "typed\n");
@@ -279,9 +278,7 @@ fn an_edit_lands_in_the_editor_that_has_the_file_open() {
 
 #[test]
 fn of_two_editors_with_unsaved_text_one_gets_the_edit_and_the_other_is_told() {
-    let user = DaemonUser::playing(EDITS);
-    user.home.configure("autoApprove: { write: true }\n");
-    fs::write(user.home.work("a.txt"), "old\n").unwrap();
+    let user = editing();
     let (mut other, mut holder, mut starter) = (user.typed(), user.typed(), user.typed());
     // What was typed last is what the task reads.
     for (editor, text) in [(&mut other, "typed first\n"), (&mut holder, "typed last\n")] {
@@ -302,9 +299,7 @@ fn of_two_editors_with_unsaved_text_one_gets_the_edit_and_the_other_is_told() {
 
 #[test]
 fn a_file_that_its_editor_has_left_is_written_on_disk() {
-    let user = DaemonUser::playing(EDITS);
-    user.home.configure("autoApprove: { write: true }\n");
-    fs::write(user.home.work("a.txt"), "old\n").unwrap();
+    let user = editing();
     let (mut holder, mut starter) = (user.typed(), user.typed());
     let uri = holder.open(&user.home.work("a.txt"), "old\n");
     holder.append(&uri, "typed\n");

@@ -13,7 +13,7 @@ use crate::support::client::{Client, Home, Options, eventually, uri};
 const HELLO: &str =
     "turns: [{ text: Hello., calls: [{ tool: attempt_completion, params: { result: Done. } }] }]";
 /// Writes a file, which asks, and is done.
-const WRITES: &str = r#"
+pub(super) const WRITES: &str = r#"
 turns:
   - text: I write.
     calls: [{ tool: write_to_file, params: { path: new.txt, content: "one\n" } }]

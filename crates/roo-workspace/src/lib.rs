@@ -427,20 +427,11 @@ impl Workspace {
             let reason = "it has the file open as text".to_owned();
             return Err(WriteError::Refused { path: target.display(), reason });
         }
-        let mut lock = self.lock(target).await?;
-        let (place, written) = (target.clone(), Arc::clone(self.documents.written()));
-        let unsynced = Arc::clone(&self.unsynced_names);
-        // Runs to its end even if the caller is cancelled.
-        let committed = blocking(move || {
-            let committed = commit::commit_bytes(&mut lock, &unsynced, &place, expected, &bytes);
-            if let Ok((_, after)) = &committed {
-                written.add(place.absolute(), Some(*after));
-            }
-            committed
-        });
-        let (before, after) = committed
-            .await
-            .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
+        let (before, after) = self
+            .commit_closed(target, move |lock, unsynced, place| {
+                commit::commit_bytes(lock, unsynced, place, expected, &bytes)
+            })
+            .await?;
         Ok(WrittenFile { uri: target.uri(), before, after, text_after: after })
     }
 
@@ -503,22 +494,39 @@ impl Workspace {
         expected: Option<Digest>,
         after: &str,
     ) -> Result<WrittenFile, WriteError> {
+        let (text, text_after) = (after.to_owned(), Digest::of(after));
+        let (before, after) = self
+            .commit_closed(target, move |lock, unsynced, place| {
+                commit::commit(lock, unsynced, place, expected, &text)
+            })
+            .await?;
+        Ok(WrittenFile { uri: target.uri(), before, after, text_after })
+    }
+
+    /// Commits a file that no editor has open. Returns its digests before and after.
+    async fn commit_closed(
+        &self,
+        target: &Resolved,
+        commit: impl FnOnce(
+            &mut WorkspaceLock,
+            &UnsyncedNames,
+            &Resolved,
+        ) -> Result<(Option<Digest>, Digest), WriteError>
+        + Send
+        + 'static,
+    ) -> Result<(Option<Digest>, Digest), WriteError> {
         let mut lock = self.lock(target).await?;
-        let text_after = Digest::of(after);
-        let (place, text, written) = (target.clone(), after.to_owned(), Arc::clone(self.documents.written()));
+        let (place, written) = (target.clone(), Arc::clone(self.documents.written()));
         let unsynced = Arc::clone(&self.unsynced_names);
         // Runs to its end even if the caller is cancelled.
         let committed = blocking(move || {
-            let committed = commit::commit(&mut lock, &unsynced, &place, expected, &text);
+            let committed = commit(&mut lock, &unsynced, &place);
             if let Ok((_, after)) = &committed {
                 written.add(place.absolute(), Some(*after));
             }
             committed
         });
-        let (before, after) = committed
-            .await
-            .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
-        Ok(WrittenFile { uri: target.uri(), before, after, text_after })
+        committed.await.unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))
     }
 
     /// Takes the lock of the root that a place is in, against other servers on this machine.

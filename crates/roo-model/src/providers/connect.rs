@@ -112,6 +112,32 @@ pub fn key_state(
     })
 }
 
+/// The endpoint and the model of a profile that is used for something else than conversations, by OpenAI's API. In errors,
+/// `lack` is such as "has no embeddings", `kind` the kind of model, and `example` a provider that has one.
+///
+/// # Errors
+/// A configuration error that names the profile's field and what to do.
+pub(super) fn openai_endpoint(
+    profile: &Profile,
+    (lack, kind, example): (&str, &str, &str),
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Endpoint, String), ModelError> {
+    let configuration = |message: String| ModelError::new(ModelErrorKind::Configuration, message);
+    if !matches!(profile.wire_format(), WireFormat::OpenAiChat | WireFormat::OpenAiResponses) {
+        return Err(configuration(format!(
+            "The profile's `provider` {lack} that can be used: take `openai`, `{example}` or another one that is \
+             OpenAI-compatible."
+        )));
+    }
+    let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+    let model = model.ok_or_else(|| {
+        configuration(format!(
+            "The model profile lacks `model`: set it to the {kind} model's name at the endpoint."
+        ))
+    })?;
+    Ok((endpoint(&ChatCompletions, profile, model, environment)?, model.to_owned()))
+}
+
 pub(super) fn endpoint(
     format: &'static dyn HttpFormat,
     profile: &Profile,

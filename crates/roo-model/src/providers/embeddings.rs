@@ -8,11 +8,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::connect::endpoint;
+use super::connect::openai_endpoint;
 use super::http::Endpoint;
-use super::openai::ChatCompletions;
 use super::{ModelError, ModelErrorKind};
-use roo_formats::config::{Profile, WireFormat};
+use roo_formats::config::Profile;
 
 /// Path below the endpoint's base URL.
 const PATH: &str = "/embeddings";
@@ -47,22 +46,9 @@ impl Embeddings {
         profile: &Profile,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ModelError> {
-        let configuration =
-            |message: &str| ModelError::new(ModelErrorKind::Configuration, message.to_owned());
-        if !matches!(profile.wire_format(), WireFormat::OpenAiChat | WireFormat::OpenAiResponses) {
-            return Err(configuration(
-                "The profile's `provider` has no embeddings that can be used: take `openai`, `ollama` or another \
-                 one that is OpenAI-compatible.",
-            ));
-        }
-        let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
-        let model = model.ok_or_else(|| {
-            configuration(
-                "The model profile lacks `model`: set it to the embedding model's name at the endpoint.",
-            )
-        })?;
-        let endpoint = endpoint(&ChatCompletions, profile, model, environment)?;
-        Ok(Self { endpoint: Arc::new(endpoint), model: model.to_owned() })
+        let (endpoint, model) =
+            openai_endpoint(profile, ("has no embeddings", "embedding", "ollama"), environment)?;
+        Ok(Self { endpoint: Arc::new(endpoint), model })
     }
 
     /// Name of the endpoint and the model, without credentials: vectors of different names can't be compared.

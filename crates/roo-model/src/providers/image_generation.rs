@@ -11,11 +11,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::connect::endpoint;
+use super::connect::openai_endpoint;
 use super::http::Endpoint;
-use super::openai::ChatCompletions;
 use super::{ModelError, ModelErrorKind};
-use roo_formats::config::{ImageApi, Profile, WireFormat};
+use roo_formats::config::{ImageApi, Profile};
 use roo_text::render::one_line;
 
 /// Path of the images API below the endpoint's base URL.
@@ -67,22 +66,9 @@ impl ConfiguredImages {
         api: ImageApi,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ModelError> {
-        let configuration =
-            |message: &str| ModelError::new(ModelErrorKind::Configuration, message.to_owned());
-        if !matches!(profile.wire_format(), WireFormat::OpenAiChat | WireFormat::OpenAiResponses) {
-            return Err(configuration(
-                "The profile's `provider` makes no images in a way that can be used: take `openai`, `openrouter` or another \
-                 one that is OpenAI-compatible.",
-            ));
-        }
-        let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
-        let model = model.ok_or_else(|| {
-            configuration(
-                "The model profile lacks `model`: set it to the image model's name at the endpoint.",
-            )
-        })?;
-        let endpoint = endpoint(&ChatCompletions, profile, model, environment)?;
-        Ok(Self { endpoint: Arc::new(endpoint), model: model.to_owned(), api })
+        let (endpoint, model) =
+            openai_endpoint(profile, ("has no images API", "image", "openrouter"), environment)?;
+        Ok(Self { endpoint: Arc::new(endpoint), model, api })
     }
 
     fn path(&self) -> &'static str {

@@ -35,7 +35,7 @@ fn call(id: &str, name: &str, params: Value) -> AnswerPart {
 #[test]
 fn native_calls_have_their_results_and_environment_details_are_left_out() {
     let environment = "<environment_details>\n# Current Mode\n<slug>debug</slug>\n\
-                       # Current Workspace Directory (/work/app) Files\nmain.rs\n</environment_details>";
+                       # Current Workspace Directory (/home/user/app) Files\nmain.rs\n</environment_details>";
     let task = read(
         None,
         &json!([
@@ -73,7 +73,7 @@ fn native_calls_have_their_results_and_environment_details_are_left_out() {
         ]
     );
     assert_eq!(task.item.task, "Fix it.");
-    assert_eq!(task.item.workspace.as_deref(), Some("/work/app"));
+    assert_eq!(task.item.workspace.as_deref(), Some("/home/user/app"));
     assert_eq!(task.item.mode.as_deref(), Some("debug"));
     assert_eq!(task.messages[0].at, Some(1_700_000_000_000));
     assert!(task.has_native_calls());
@@ -182,7 +182,7 @@ fn summaries_are_kept_and_markers_of_truncations_are_not() {
 fn the_entry_says_what_was_used_and_who_delegated() {
     let item = json!({
         "id": ID, "number": 3, "ts": 1_700_000_009_000_u64, "task": "Fix it.", "tokensIn": 1200, "tokensOut": 30.0,
-        "cacheReads": 5, "totalCost": 0.25, "workspace": "/work/app", "mode": "code", "apiConfigName": "work",
+        "cacheReads": 5, "totalCost": 0.25, "workspace": "/home/user/app", "mode": "code", "apiConfigName": "work",
         "status": "completed", "rootTaskId": "r", "parentTaskId": "p", "childIds": ["c"],
     });
     let task = read(Some(&item), &json!([{ "role": "user", "content": "Fix it." }])).unwrap();
