@@ -162,7 +162,8 @@ impl Attached {
                         return Ok(Some(ending));
                     }
                 }
-                line = lines.recv(), if input_is_open => match line {
+                // Nothing that was typed before answers a question that was not shown.
+                line = lines.recv(), if input_is_open && self.is_caught_up => match line {
                     None => input_is_open = false,
                     Some(line) => {
                         self.is_asking = false;

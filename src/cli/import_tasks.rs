@@ -93,7 +93,9 @@ pub(super) fn import_tasks(
 ) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let settings = context.settings_to_look();
-    let storages = places.iter().map(|path| Storage::open(path)).collect::<Result<Vec<_>, _>>()?;
+    // By one path, whose last name tells the program, however it was written.
+    let open = |path: &PathBuf| Storage::open(&path.canonicalize().unwrap_or_else(|_| path.clone()));
+    let storages = places.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     // Whoever names a directory has said what they want.
     if arguments.path.is_none() && !may_import(&storages, arguments)? {
         writeln!(terminal::stdout(), "Nothing was imported.")?;
@@ -314,7 +316,10 @@ fn folder(workspace: Option<&str>) -> Result<PathBuf, String> {
 fn import_modes(context: &SessionContext, storage: &Path, dry_run: bool) -> Result<(), CliError> {
     let is_read = EDITOR_FILES.iter().any(|base| {
         let home = context.directories.home.as_ref();
-        home.is_some_and(|home| storage == home.join(base).join(READ_IN_PLACE).join(ROO_CODE))
+        home.is_some_and(|home| {
+            let place = home.join(base).join(READ_IN_PLACE).join(ROO_CODE);
+            place.canonicalize().is_ok_and(|place| place == storage)
+        })
     });
     let Some(source) =
         MODES.iter().map(|name| storage.join(name)).find(|path| path.is_file()).filter(|_| !is_read)

@@ -24,7 +24,9 @@ pub(super) async fn ipc(common: Common, ipc: Ipc) -> Result<Ending, CliError> {
     let settings = context.live_settings(Layer::from_command_line(run::allowed(&ipc.allow)))?;
     let customization = context.customization_at_work()?;
     let mut reachable = vec![context.folder.clone()];
-    reachable.extend(settings.newest().settings.sandbox.writable.iter().cloned());
+    // Commands may write where these lead.
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    reachable.extend(settings.newest().settings.sandbox.writable.iter().map(real));
     let socket = IpcSocket::bind(&path, &reachable).map_err(|error| match error {
         SocketError::Io { .. } => CliError::Other(error.to_string()),
         error => CliError::Usage(error.to_string()),
@@ -40,8 +42,7 @@ pub(super) async fn ipc(common: Common, ipc: Ipc) -> Result<Ending, CliError> {
     let mut signal = None;
     let told_to_end = async { signal = Some(signals.next().await) };
     let setup = Setup { engine, customization, folder: context.folder, when_asked };
-    let served = crate::ipc::serve(socket, setup, told_to_end).await;
-    served.map_err(|error| CliError::Other(format!("IPC clients can't connect any more: {error}")))?;
+    crate::ipc::serve(socket, setup, told_to_end).await;
     Ok(match signal {
         None => Ending::Done,
         Some(Signal::Interrupt) => Ending::Interrupted,

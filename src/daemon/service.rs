@@ -20,13 +20,11 @@ use roo_formats::config::Directories;
 use roo_protocol::ids::{Digest, TaskId};
 
 /// Time limit for the lock of a daemon that is ending.
-const LOCK_DEADLINE: Duration = Duration::from_secs(10);
+const LOCK_DEADLINE: Duration = Duration::from_secs(20);
 /// Time limit for the first line of a client.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 /// Time limit for connections to end with the daemon.
 const CONNECTIONS_DEADLINE: Duration = Duration::from_secs(2);
-/// Time limit for requests to stop.
-const STOP_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause when no connection can be accepted, as when there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// The most bytes of a piece of what a client gets.
@@ -84,9 +82,7 @@ pub(crate) async fn run(
     if let Err(error) = place.remove_socket() {
         tracing::warn!(%error, "the socket of the daemon is left");
     }
-    if tokio::time::timeout(STOP_DEADLINE, daemon.shared.shut_down()).await.is_err() {
-        tracing::warn!("requests did not stop in time; their last actions may be missing from their logs");
-    }
+    daemon.shared.shut_down().await;
     // The next one may begin once those who wait for the end of this one are told.
     drop(lock);
     drop(daemon);

@@ -1,6 +1,5 @@
 //! Accepting clients, and what each of them says.
 
-use std::io;
 use std::sync::Arc;
 
 use roo_text::render::one_line;
@@ -19,23 +18,13 @@ use super::socket::IpcSocket;
 const QUOTED: usize = 80;
 
 /// Serves clients until it is told to end. Then all requests are left to be resumed, and the socket is removed.
-///
-/// # Errors
-/// When no client can connect any more.
-pub(crate) async fn serve(
-    socket: IpcSocket,
-    setup: Setup,
-    told_to_end: impl Future<Output = ()>,
-) -> io::Result<()> {
+pub(crate) async fn serve(socket: IpcSocket, setup: Setup, told_to_end: impl Future<Output = ()>) {
     let (end, connections) = (CancellationToken::new(), TaskTracker::new());
     let clients = Arc::<Clients>::default();
     let requests = Requests::new(setup, Arc::clone(&clients), end.clone());
     let accept = async {
         loop {
-            let stream = match socket.accept().await {
-                Ok(stream) => stream,
-                Err(error) => return error,
-            };
+            let stream = socket.accept().await;
             match clients.connect(&end) {
                 Some((client, backlog)) => {
                     connections.spawn(converse(stream, client, backlog, Arc::clone(&requests)));
@@ -44,17 +33,16 @@ pub(crate) async fn serve(
             }
         }
     };
-    let ended = tokio::select! {
-        () = told_to_end => Ok(()),
-        error = accept => Err(error),
-    };
+    tokio::select! {
+        () = told_to_end => {}
+        () = accept => {}
+    }
     // Nobody connects from here on.
     drop(socket);
     end.cancel();
     connections.close();
     connections.wait().await;
     requests.shut_down().await;
-    ended
 }
 
 /// Carries out what a client says, and has it told what happens, until it goes.

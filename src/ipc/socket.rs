@@ -6,9 +6,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use roo_text::render::exact_line;
 use tokio::net::{UnixListener, UnixStream};
+
+/// Pause when no connection can be accepted, as when there are too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Reasons why no socket can be made.
 #[derive(Debug, thiserror::Error)]
@@ -87,18 +91,19 @@ impl IpcSocket {
     }
 
     /// The next connection of a program of the same user.
-    ///
-    /// # Errors
-    /// When no connection can be accepted any more.
-    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+    pub(super) async fn accept(&self) -> UnixStream {
         loop {
-            let (stream, _) = match self.listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                // The client has gone, or too many files are open.
+                Err(error) => {
+                    tracing::warn!("an IPC client can't be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
             };
             match stream.peer_cred() {
-                Ok(peer) if peer.uid() == own_user() => return Ok(stream),
+                Ok(peer) if peer.uid() == own_user() => return stream,
                 Ok(peer) => tracing::warn!("an IPC client of another user ({}) was refused", peer.uid()),
                 Err(error) => tracing::warn!("an IPC client was refused, as its user is not known: {error}"),
             }

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,6 +22,9 @@ use roo_protocol::error::ErrorKind;
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::TaskState;
 use roo_workspace::{AttachedEditor, Attachment};
+
+/// Time limit for the requests of an engine to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The engines of a process.
 #[derive(Default)]
@@ -209,7 +213,12 @@ impl SharedEngine {
 
     /// Stops its requests, leaving them to be resumed, and ends its servers.
     async fn end(&self) {
-        self.services.engine.shutdown().await;
+        if tokio::time::timeout(STOP_DEADLINE, self.services.engine.shutdown()).await.is_err() {
+            tracing::warn!(
+                "requests did not stop in time; their last actions may be missing from their logs"
+            );
+        }
+        // Each has its own, short time; what is deaf is killed.
         self.services.engine.end_servers().await;
     }
 }

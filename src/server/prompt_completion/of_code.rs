@@ -19,7 +19,7 @@ const NAMES: usize = 20;
 /// The most definitions that are looked for, of which several may have one name.
 const DEFINITIONS: usize = 100;
 /// Time for a name, and for one that can be nothing else: somebody is typing.
-const TIME: Duration = Duration::from_millis(300);
+const TIME: Duration = Duration::from_millis(100);
 const LONGER_TIME: Duration = Duration::from_secs(1);
 
 /// Completions with names of definitions.

@@ -142,6 +142,8 @@ impl PastConversation {
                 let content = PastContent::Summary(text.trim().to_owned());
                 self.messages.push((*seq, PastMessage { at: Some(*at), content }));
             }
+            // Its summary stands for nothing any more.
+            Event::ContextRestored { seq, .. } => self.messages.retain(|(number, _)| number != seq),
             _ => {}
         }
     }
@@ -164,9 +166,14 @@ impl PastConversation {
     /// Takes out a message that a hook blocked.
     fn refuse(&mut self, id: &MessageId) {
         let Some((_, text)) = self.fresh.iter().find(|(fresh, _)| fresh == id) else { return };
+        self.prompt.take_if(|prompt| *prompt == *text);
         let is_it = |part: &InputPart| matches!(part, InputPart::Words(words) if words == text);
         if let Some(place) = self.input.iter().rposition(is_it) {
             self.input.remove(place);
+            // Its images follow it.
+            while matches!(self.input.get(place), Some(InputPart::Image(_))) {
+                self.input.remove(place);
+            }
         }
     }
 

@@ -228,7 +228,8 @@ async fn run(action: MakeImage, context: &ToolContext) -> Outcome {
     let name = path.display();
     let failed =
         |text: String| Outcome::new(ToolStatus::Failed, text, format!("Did not generate {}", path.display()));
-    let request = ImageRequest { prompt, image: input.map(|(_, data_url)| data_url) };
+    let format = kind.media_type().trim_start_matches("image/");
+    let request = ImageRequest { prompt, image: input.map(|(_, data_url)| data_url), format };
     let made = tokio::select! {
         biased;
         () = context.cancel.cancelled() => {

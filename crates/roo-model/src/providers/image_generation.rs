@@ -19,6 +19,8 @@ use roo_text::render::one_line;
 
 /// Path of the images API below the endpoint's base URL.
 const IMAGES: &str = "/images/generations";
+/// Path of the API by which models of OpenAI change images.
+const EDITS: &str = "/images/edits";
 
 /// Path of the other one.
 const CHAT: &str = "/chat/completions";
@@ -36,6 +38,8 @@ pub struct ImageRequest {
     pub prompt: String,
     /// An image to change, as a data URL.
     pub image: Option<String>,
+    /// The wanted format, where the endpoint can be told: `png`, `jpeg` or `webp`.
+    pub format: &'static str,
 }
 
 /// A model that makes images.
@@ -71,22 +75,33 @@ impl ConfiguredImages {
         Ok(Self { endpoint: Arc::new(endpoint), model, api })
     }
 
-    fn path(&self) -> &'static str {
+    fn path(&self, is_change: bool) -> &'static str {
         match self.api {
+            ImageApi::Images if is_change && self.is_gpt_image() => EDITS,
             ImageApi::Images => IMAGES,
             ImageApi::Chat => CHAT,
         }
     }
 
+    /// Returns whether the model is one of OpenAI's that have parameters of their own.
+    fn is_gpt_image(&self) -> bool {
+        self.model.contains("gpt-image")
+    }
+
     fn body(&self, request: &ImageRequest) -> Value {
-        let ImageRequest { prompt, image } = request;
+        let ImageRequest { prompt, image, format } = request;
         match self.api {
             ImageApi::Images => {
                 let mut body = json!({ "model": self.model, "prompt": prompt, "n": 1 });
-                // These always answer so, and refuse to be asked for it.
-                if !self.model.contains("gpt-image") {
-                    body["response_format"] = "b64_json".into();
+                if self.is_gpt_image() {
+                    // They always answer in base64, and refuse to be asked for it.
+                    body["output_format"] = (*format).into();
+                    if let Some(image) = image {
+                        body["images"] = json!([{ "image_url": image }]);
+                    }
+                    return body;
                 }
+                body["response_format"] = "b64_json".into();
                 if let Some(image) = image {
                     body["image"] = image.as_str().into();
                 }
@@ -110,12 +125,13 @@ impl ConfiguredImages {
     }
 
     async fn ask(&self, request: ImageRequest) -> Result<String, ModelError> {
+        let path = self.path(request.image.is_some());
         let body = self.body(&request).to_string().into_bytes();
-        let answer = Arc::clone(&self.endpoint).post_within(TIME, self.path(), body).await?;
+        let answer = Arc::clone(&self.endpoint).post_within(TIME, path, body).await?;
         image_of(self.api, &answer).map_err(|problem| {
             let text = format!(
                 "{}: {problem}. Check `baseUrl`, `imageGeneration.api` and the model's name, {}.",
-                self.endpoint.shown_at(self.path()),
+                self.endpoint.shown_at(path),
                 self.model
             );
             ModelError::new(ModelErrorKind::Malformed, text)
@@ -125,7 +141,7 @@ impl ConfiguredImages {
 
 impl ImageModel for ConfiguredImages {
     fn name(&self) -> String {
-        format!("{} {}", self.endpoint.shown_at(self.path()), self.model)
+        format!("{} {}", self.endpoint.shown_at(self.path(false)), self.model)
     }
 
     fn generate(&self, request: ImageRequest) -> BoxFuture<'_, Result<String, ModelError>> {
@@ -187,6 +203,7 @@ mod tests {
         let request = |image: Option<&str>| ImageRequest {
             prompt: "a fox".to_owned(),
             image: image.map(str::to_owned),
+            format: "png",
         };
         let plain = images(ImageApi::Images, "dall-e-3");
         assert_eq!(plain.name(), "http://127.0.0.1:1/v1/images/generations dall-e-3");
@@ -194,9 +211,15 @@ mod tests {
             plain.body(&request(None)),
             json!({ "model": "dall-e-3", "prompt": "a fox", "n": 1, "response_format": "b64_json" })
         );
+        assert_eq!(plain.body(&request(Some("data:x")))["image"], "data:x");
+        let own = images(ImageApi::Images, "gpt-image-1");
+        assert_eq!((own.path(false), own.path(true)), ("/images/generations", "/images/edits"));
         assert_eq!(
-            images(ImageApi::Images, "gpt-image-1").body(&request(Some("data:image/png;base64,AA=="))),
-            json!({ "model": "gpt-image-1", "prompt": "a fox", "n": 1, "image": "data:image/png;base64,AA==" })
+            own.body(&request(Some("data:x"))),
+            json!({
+                "model": "gpt-image-1", "prompt": "a fox", "n": 1, "output_format": "png",
+                "images": [{ "image_url": "data:x" }],
+            })
         );
         let chat = images(ImageApi::Chat, "google/gemini-2.5-flash-image");
         assert_eq!(
