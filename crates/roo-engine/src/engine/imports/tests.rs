@@ -329,6 +329,28 @@ fn an_imported_task_is_exported_with_its_relations() {
     assert_eq!(types(&again), types(&records));
 }
 
+#[test]
+fn a_summary_that_was_taken_back_is_not_exported() {
+    let (id, mut records) = imported(&past(vec![
+        PastContent::Input(vec![words("Fix it.")]),
+        PastContent::Answer(vec![call("c1", "read_file", &json!({ "path": "a.txt" }))]),
+        PastContent::Input(vec![result("c1", "1 | a")]),
+        PastContent::Summary("It read a.txt.".to_owned()),
+        PastContent::Answer(vec![AnswerPart::Text("I go on.".to_owned())]),
+    ]));
+    let summaries = |records: &[Record<Event>]| {
+        let is_summary = |message: &&PastMessage| matches!(message.content, PastContent::Summary(_));
+        exported(&id, records).messages.iter().filter(is_summary).count()
+    };
+    assert_eq!(summaries(&records), 1);
+    let is_condensed = |record: &&Record<Event>| matches!(record.event, Event::ContextCondensed { .. });
+    let seq = records.iter().find(is_condensed).unwrap().seq;
+    let last = records.last().unwrap().clone();
+    let event = Event::ContextRestored { seq, left_out: Box::default(), tokens_before: 1, tokens_after: 2 };
+    records.push(Record { seq: last.seq + 1, event, ..last });
+    assert_eq!(summaries(&records), 0);
+}
+
 fn plain() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9 .,]{0,30}".prop_map(|text| format!("x{}x", text.trim()))
 }
