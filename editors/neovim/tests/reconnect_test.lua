@@ -52,10 +52,12 @@ local function open(editor, root)
   ]], root)
 end
 
---- Fails unless an editor shows what its server itself says of a request: its branches, and what waits in each.
+--- What an editor shows of a request, and what its server itself says of it: its branches, and what waits in each.
 ---@param editor roo.test.Editor
 ---@param root string
-local function agrees(editor, root)
+---@return table shown
+---@return table served
+local function compared(editor, root)
   local shown, served = unpack(editor:lua([[
     local root = ...
     local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
@@ -89,6 +91,19 @@ local function agrees(editor, root)
   ]], root))
   table.sort(shown.waits, function(a, b) return a[1] < b[1] end)
   table.sort(served.waits, function(a, b) return a[1] < b[1] end)
+  return shown, served
+end
+
+--- Fails unless an editor comes to show what its server says. A server that has just read a log may still have events of
+--- it on their way.
+---@param editor roo.test.Editor
+---@param root string
+local function agrees(editor, root)
+  local shown, served
+  vim.wait(5000, function()
+    shown, served = compared(editor, root)
+    return vim.deep_equal(shown, served)
+  end, 50)
   equal(shown, served, 'the editor shows something else than its server says')
 end
 
