@@ -86,7 +86,8 @@ fn whatever_fails_the_engine_keeps_its_promises() {
                         }
                     }
                     if number % TELL == TELL - 1 {
-                        eprintln!("{} seeds in {} s", number + 1, begun.elapsed().as_secs());
+                        let (done, seconds) = (number + 1, begun.elapsed().as_secs_f64());
+                        eprintln!("{done} seeds in {seconds:.0} s: {:.0}/s", done as f64 / seconds);
                     }
                 }
             });
@@ -94,7 +95,11 @@ fn whatever_fails_the_engine_keeps_its_promises() {
     });
     let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    eprintln!("{count} seeds from {first} in {:.1} s: {total}", begun.elapsed().as_secs_f64());
+    let seconds = begun.elapsed().as_secs_f64();
+    eprintln!(
+        "{count} seeds from {first} in {seconds:.1} s ({:.1}/s, {workers} threads): {total}",
+        count as f64 / seconds
+    );
     failures.sort();
     if let Some((seed, problem)) = failures.first() {
         panic!("{}", failure(*seed, problem));

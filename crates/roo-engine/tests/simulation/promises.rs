@@ -31,6 +31,61 @@ pub fn survives(before: &[Record<Event>], after: &[Record<Event>], promised: u64
     }
 }
 
+/// Checks that what is written for a change stands beside its files only until the change is over.
+///
+/// # Errors
+/// The name of what is left in the folder. `state` is the state directory of the workspace.
+pub fn leaves_nothing(folder: &Path, state: &Path) -> Result<(), String> {
+    no_leftovers(&files(folder)?, state)
+}
+
+fn no_leftovers(files: &Files, state: &Path) -> Result<(), String> {
+    let mut temporary = files.keys().filter(|name| is_temporary(name)).peekable();
+    if temporary.peek().is_none() {
+        return Ok(());
+    }
+    let kept = kept_for_the_user(state);
+    let is_kept = |name: &str| kept.contains(name.rsplit('/').next().unwrap_or_default());
+    match temporary.find(|name| !is_kept(name)) {
+        Some(name) => Err(format!("a temporary file is left: {name}")),
+        None => Ok(()),
+    }
+}
+
+fn is_temporary(name: &str) -> bool {
+    name.contains(".roo-lsp-")
+}
+
+/// The journals of changes that could be neither completed nor undone, as somebody else has written to the same files. The
+/// user is told of them, and what they name stays.
+fn kept_for_the_user(state: &Path) -> String {
+    let files = fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
+    let journals = files.filter(|path| {
+        path.extension().is_some_and(|extension| extension.to_string_lossy().starts_with("stopped-"))
+    });
+    journals.map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The files of the workspace, but for the server's own.
+fn files(folder: &Path) -> Result<Files, String> {
+    let (mut files, mut open) = (Files::new(), vec![folder.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            match path.is_dir() {
+                true if name == ".roo" || name == ".orchestration" => {}
+                true => open.push(path),
+                false => {
+                    let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+                    files.insert(name, text);
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
 /// All that is left of a world when its request has ended.
 pub struct Evidence<'a> {
     pub root: &'a TaskId,
@@ -69,7 +124,8 @@ impl Evidence<'_> {
         if let Some(broken) = self.seen.broken.first() {
             return Err(broken.clone());
         }
-        let files = self.files()?;
+        let files = files(self.folder)?;
+        no_leftovers(&files, self.state)?;
         self.check_user_edits(&files)?;
         self.check_ends()?;
         self.check_log()?;
@@ -201,32 +257,9 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// The files of the workspace, but for the server's own.
-    fn files(&self) -> Result<Files, String> {
-        let (mut files, mut open) = (Files::new(), vec![self.folder.to_owned()]);
-        while let Some(directory) = open.pop() {
-            for entry in fs::read_dir(&directory).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.strip_prefix(self.folder).unwrap().to_str().unwrap().to_owned();
-                match path.is_dir() {
-                    true if name == ".roo" || name == ".orchestration" => {}
-                    true => open.push(path),
-                    false => {
-                        let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
-                        files.insert(name, text);
-                    }
-                }
-            }
-        }
-        Ok(files)
-    }
-
     /// Every file consists of whole lines that somebody wrote, each once, and what the model wrote was permitted.
     fn check_files(&self, files: &Files, calls: &HashMap<String, CallRecord>) -> Result<(), String> {
-        for (name, text) in files {
-            if name.contains(".roo-lsp-") {
-                return Err(format!("a temporary file is left: {name}"));
-            }
+        for (name, text) in files.iter().filter(|(name, _)| !is_temporary(name)) {
             if !text.ends_with('\n') {
                 return Err(format!("{name} ends in the middle of a line: {text:?}"));
             }

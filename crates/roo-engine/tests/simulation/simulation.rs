@@ -22,6 +22,7 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_workspace::{Documents, Editor, Setup as WorkspaceSetup, Workspace};
 use rustix::io::Errno;
 use serde_json::json;
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,9 @@ use super::world::{Place, Witness, WorldClock};
 
 /// Time that a server may take to end.
 const SHUTDOWN: Duration = Duration::from_secs(60);
+/// Time after which nothing runs any more of what was cancelled: a write waits for an editor for 40 seconds at most, and
+/// several of one file wait for each other.
+const AFTERMATH: Duration = Duration::from_secs(900);
 
 /// The loss of power, which ends whatever calls the disk.
 struct PowerLost;
@@ -251,19 +255,14 @@ impl Simulation {
                 }
             }
         }
+        self.recover();
         self.check()
     }
 
     /// Lives one life of a server.
     fn live(&mut self, life: Life) -> Result<LifeEnd, String> {
         let _one_thread = OneThread::new();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            // So that nothing happens after the power is lost.
-            .event_interval(1)
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let power = CancellationToken::new();
         self.witness.begin_life(&self.disk, &self.place);
         self.disk.plan(faults(life, self.random.clone(), power.clone()));
@@ -278,18 +277,27 @@ impl Simulation {
                     () = power.cancelled() => LifeEnd::PowerLost,
                     end = self.user.live(&engine, life.end) => end,
                 };
-                let ends_well =
-                    end == LifeEnd::ShutDown || (end == LifeEnd::Finished && self.random.one_in(2));
-                if !ends_well {
-                    return end;
-                }
+                let lives_on = match end {
+                    LifeEnd::ShutDown => false,
+                    LifeEnd::Finished => !self.random.one_in(2),
+                    _ => return end,
+                };
+                let after = async {
+                    match lives_on {
+                        true => {
+                            tokio::time::sleep(AFTERMATH).await;
+                            promises::leaves_nothing(&self.place.folder(), self.directory().path())
+                        }
+                        false => {
+                            let ended = timeout(SHUTDOWN, engine.shutdown()).await;
+                            ended.map_err(|_| "the server does not end".to_owned())
+                        }
+                    }
+                };
                 tokio::select! {
                     biased;
                     () = power.cancelled() => LifeEnd::PowerLost,
-                    ended = timeout(SHUTDOWN, engine.shutdown()) => match ended {
-                        Ok(()) => end,
-                        Err(_) => LifeEnd::Wrong("the server does not end".to_owned()),
-                    },
+                    after = after => after.map_or_else(LifeEnd::Wrong, |()| end),
                 }
             })
         }));
@@ -312,6 +320,29 @@ impl Simulation {
         WorkspaceDirectory::on(Arc::new(self.disk.clone()), &self.place.state(), &self.place.folder())
     }
 
+    /// The workspace as a server that begins sees it.
+    fn workspace(&self) -> Workspace {
+        let documents = Arc::new(Documents::default());
+        if let Some(editor) = &self.editor {
+            editor.connect(Arc::clone(&documents));
+        }
+        let workspace = Workspace::open(WorkspaceSetup {
+            folders: vec![self.place.folder()],
+            state_directory: self.directory().path().to_owned(),
+            documents,
+            editor: self.editor.clone().map(|editor| editor as Arc<dyn Editor>),
+            encoding: ENCODING,
+        });
+        workspace.unwrap()
+    }
+
+    /// Does what the next server would do with a change of several files that the last one was killed within, or did not wait
+    /// for when it ended.
+    fn recover(&self) {
+        let _one_thread = OneThread::new();
+        runtime().block_on(self.workspace().settle());
+    }
+
     fn engine(&self) -> Engine {
         let (folder, directory) = (self.place.folder(), self.directory());
         let directories = Directories {
@@ -321,17 +352,6 @@ impl Simulation {
             home: None,
             settings_file: None,
         };
-        let documents = Arc::new(Documents::default());
-        if let Some(editor) = &self.editor {
-            editor.connect(Arc::clone(&documents));
-        }
-        let workspace = Workspace::open(WorkspaceSetup {
-            folders: vec![folder.clone()],
-            state_directory: directory.path().to_owned(),
-            documents,
-            editor: self.editor.clone().map(|editor| editor as Arc<dyn Editor>),
-            encoding: ENCODING,
-        });
         let customization = Customization::open(CustomizationSetup {
             folders: vec![folder],
             directories: directories.clone(),
@@ -340,7 +360,7 @@ impl Simulation {
         let clock = Arc::clone(&self.clock);
         Engine::new(Setup {
             settings: Arc::new(Arc::new(self.settings())),
-            workspace: Arc::new(workspace.unwrap()),
+            workspace: Arc::new(self.workspace()),
             customization: Arc::new(customization.unwrap().with_clock(move || clock.now())),
             directory,
             directories,
@@ -419,6 +439,17 @@ impl Simulation {
         };
         self.records().iter().map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// A runtime for one life, on this thread and in simulated time.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        // So that nothing happens after the power is lost.
+        .event_interval(1)
+        .build()
+        .unwrap()
 }
 
 /// How the disk behaves in a life.

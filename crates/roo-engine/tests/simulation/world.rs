@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use roo_durable::simulated_disk::{Random, SimulatedDisk};
-use roo_durable::{WorkspaceDirectory, read_from};
+use roo_durable::{RequestDirectory, WorkspaceDirectory, read_from};
 use roo_engine::engine::clock::Clock;
 use roo_engine::engine::event::Event;
+use roo_protocol::ids::TaskId;
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::{Builder, Uuid};
@@ -78,25 +79,46 @@ pub struct Seen {
     pub story: Vec<String>,
     /// The disk of this life, the state directory on it and the workspace folder.
     life: Option<(SimulatedDisk, PathBuf, PathBuf)>,
+    /// What is synced in this life, by request.
+    synced: BTreeMap<TaskId, SyncedLog>,
 }
 
-/// Returns whether a call with this line has started.
-fn has_started<'a>(events: impl Iterator<Item = &'a Event>, line: &str) -> bool {
-    let mut calls = BTreeSet::new();
-    for event in events {
-        match event {
-            Event::Called { call, .. } => {
-                let mut lines = BTreeSet::new();
-                lines_of(&Value::Object(call.params.clone()), &mut lines);
-                if lines.contains(line) {
-                    calls.insert(call.id.to_string());
+/// What of a log any loss of power would leave, read as far as it was when somebody looked last.
+#[derive(Debug, Default)]
+struct SyncedLog {
+    bytes: Vec<u8>,
+    /// Where the next record begins.
+    next: u64,
+    /// The lines in the parameters of each call.
+    calls: BTreeMap<String, BTreeSet<String>>,
+    /// The lines of the calls that have started.
+    started: BTreeSet<String>,
+}
+
+impl SyncedLog {
+    /// Reads what has come since.
+    fn read(&mut self, disk: &SimulatedDisk, request: &RequestDirectory) {
+        let bytes = disk.bytes(&request.log()).unwrap_or_default();
+        if !bytes.starts_with(&self.bytes) {
+            *self = Self::default();
+        }
+        self.bytes = bytes;
+        let Ok((records, next)) = read_from::<Event>(request, self.next, usize::MAX) else { return };
+        self.next = next;
+        for record in records {
+            match record.event {
+                Event::Called { call, .. } => {
+                    let mut lines = BTreeSet::new();
+                    lines_of(&Value::Object(call.params), &mut lines);
+                    self.calls.insert(call.id.to_string(), lines);
                 }
+                Event::ToolStarted { call_id, .. } => {
+                    self.started.extend(self.calls.get(call_id.as_str()).into_iter().flatten().cloned());
+                }
+                _ => {}
             }
-            Event::ToolStarted { call_id, .. } if calls.contains(call_id.as_str()) => return true,
-            _ => {}
         }
     }
-    false
 }
 
 /// Shared between the parts of the world.
@@ -110,20 +132,29 @@ impl Witness {
 
     /// A life begins, on this disk.
     pub fn begin_life(&self, disk: &SimulatedDisk, place: &Place) {
-        self.seen().life = Some((disk.clone(), place.state(), place.folder()));
+        let mut seen = self.seen();
+        seen.life = Some((disk.clone(), place.state(), place.folder()));
+        seen.synced.clear();
     }
 
     /// Something is done that a call with this line is to do. It may be only when the log says so for good.
     pub fn is_done(&self, what: &str, line: &str) {
-        let Some((disk, state, folder)) = self.seen().life.clone() else { return };
-        let directory = WorkspaceDirectory::on(Arc::new(disk.synced()), &state, &folder);
+        let mut seen = self.seen();
+        let Seen { life: Some((disk, state, folder)), synced, broken, .. } = &mut *seen else { return };
+        // What is synced stays synced.
+        if synced.values().any(|log| log.started.contains(line)) {
+            return;
+        }
+        let left = disk.synced();
+        let directory = WorkspaceDirectory::on(Arc::new(left.clone()), state, folder);
         let mut requests = directory.requests().unwrap_or_default().into_iter();
-        let is_told = requests.any(|request| {
-            let log = read_from::<Event>(&directory.request(&request), 0, usize::MAX);
-            log.is_ok_and(|(records, _)| has_started(records.iter().map(|record| &record.event), line))
+        let is_told = requests.any(|id| {
+            let log = synced.entry(id.clone()).or_default();
+            log.read(&left, &directory.request(&id));
+            log.started.contains(line)
         });
         if !is_told {
-            self.seen().broken.push(format!("{what} '{line}', and its start is not synced"));
+            broken.push(format!("{what} '{line}', and its start is not synced"));
         }
     }
 

@@ -87,6 +87,10 @@ impl Conversation {
                 }
                 return Some(short);
             }
+            // So are nearly all that were shortened before.
+            if !shortening::is_long(result) {
+                return None;
+            }
             let is_duplicate = duplicates.contains(&result.call_id);
             let is_named = is_duplicate || old.contains(&result.call_id);
             is_named.then(|| shortening::shortened_result(result, is_duplicate)).flatten()
@@ -173,9 +177,13 @@ impl Conversation {
         }
         self.quotable.append(&mut quotable);
         for (index, item) in changed {
+            let is_pinned = self.is_pinned(index);
+            if let Some(before) = self.items.get(index) {
+                self.size -= shortening::size(before, is_pinned);
+            }
+            self.size += shortening::size(&item, is_pinned);
             self.items.replace(index, item);
         }
-        self.measure();
     }
 
     fn measure(&mut self) {
@@ -513,6 +521,9 @@ mod tests {
         let pairs = conversation.items().shared().iter().zip(before.shared());
         let kept: Vec<bool> = pairs.map(|(now, then)| Arc::ptr_eq(now, then)).collect();
         assert_eq!(kept, [false, true, true], "what does not change is shared");
+        let mut measured = conversation.clone();
+        measured.measure();
+        assert_eq!(conversation.size(), measured.size());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Calls that a model writes as text and that quote what it was given to read.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use roo_catalog::{Effect as ToolEffect, TOOLS, ToolId};
@@ -77,30 +79,39 @@ fn stands_in_what_was_read<'a>(
     given.any(holds)
 }
 
-/// Returns whether one of the two functions above could find any call in a text: whether a tool's name is behind a `<`,
-/// white space and the numbers of lines aside.
-pub(super) fn may_hold_call(text: &str) -> bool {
+/// The names behind a `<` by which a call may begin, by their first byte.
+static NAMES: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
     // Those of servers' tools, and the other form.
     const PREFIXES: [&str; 2] = ["mcp__", "invokename="];
-    let names = TOOLS.iter().flat_map(|tool| tool.aliases.iter().copied().chain([tool.name.as_str()]));
-    let names: Vec<&str> = names.chain(PREFIXES).collect();
-    let mut firsts = [false; 256];
-    for byte in names.iter().filter_map(|name| name.bytes().next()) {
-        firsts[usize::from(byte)] = true;
+    let mut names = [const { vec![] }; 256];
+    let tools = TOOLS.iter().flat_map(|tool| tool.aliases.iter().copied().chain([tool.name.as_str()]));
+    for name in tools.chain(PREFIXES) {
+        if let Some(first) = name.bytes().next() {
+            names[usize::from(first)].push(name);
+        }
     }
-    text.match_indices('<').any(|(place, _)| {
-        let rest = &text[place + 1..];
-        // Source code has many `<`: nearly all of them are settled by the next character.
-        let next = match rest.bytes().find(|byte| !matches!(byte, b' ' | b'\t')) {
-            Some(byte @ b'!'..=b'~') if !firsts[usize::from(byte)] => return false,
-            next => next.filter(|byte| matches!(byte, b'!'..=b'~')),
+    names
+});
+
+/// Returns whether one of the two functions above could find any call in a text: whether a tool's name is behind a `<`,
+/// white space and the numbers of lines aside. A log is read with a look at all results that were ever left out, and source
+/// code has many `<`: nearly all of them are settled by the next character, and the others by a few names.
+pub(super) fn may_hold_call(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'<', bytes).any(|place| {
+        let behind = &bytes[place + 1..];
+        let next = behind.iter().find(|byte| !matches!(byte, b' ' | b'\t')).copied();
+        let holds = |name: &&str| {
+            let rest = &text[place + 1..];
+            match begins_on_line(rest, name) {
+                Some(begins) => begins,
+                None => significant(rest).take(name.len()).eq(name.chars()),
+            }
         };
-        let mut possible =
-            names.iter().filter(|name| next.is_none_or(|next| name.as_bytes().first() == Some(&next)));
-        possible.any(|name| match begins_on_line(rest, name) {
-            Some(begins) => begins,
-            None => significant(rest).take(name.len()).eq(name.chars()),
-        })
+        match next.filter(|byte| matches!(byte, b'!'..=b'~')) {
+            Some(next) => NAMES[usize::from(next)].iter().any(holds),
+            None => NAMES.iter().flatten().any(holds),
+        }
     })
 }
 

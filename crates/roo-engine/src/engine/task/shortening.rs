@@ -231,7 +231,8 @@ fn is_report(result: &ToolResult) -> bool {
     ToolName::parse(&result.name) == Some(ToolName::NewTask)
 }
 
-fn is_long(result: &ToolResult) -> bool {
+/// Returns whether there is anything to leave out of a result.
+pub(super) fn is_long(result: &ToolResult) -> bool {
     result.text.len() > SHORT || !result.images.is_empty()
 }
 
