@@ -83,7 +83,7 @@ enum Error {
 
 impl Error {
     fn in_line(lowered: &str) -> Option<Self> {
-        FILE_ERRORS.iter().find(|(words, _)| lowered.contains(words)).map(|(_, error)| *error)
+        FILE_ERRORS.iter().find(|(words, _)| reports(lowered, words)).map(|(_, error)| *error)
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Ended<'a> {
 pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Path>) -> Explanation {
     let lines: Vec<String> = ended.output.lines().rev().take(LINES).map(str::to_owned).collect();
     let lowered: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
-    let says = |errors: &[&str]| lowered.iter().any(|line| errors.iter().any(|error| line.contains(error)));
+    let says = |errors: &[&str]| lowered.iter().any(|line| errors.iter().any(|error| reports(line, error)));
     let errors: Vec<(&str, Error)> = lines
         .iter()
         .zip(&lowered)
@@ -196,6 +196,13 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         found.names.push("connections to other processes".into());
     }
     found.finish()
+}
+
+/// Returns whether a line in lower case holds the words of an error, where a word begins: `ModuleNotFoundError` is no
+/// `ENOTFOUND`, and `FilePermission` no `EPERM`.
+fn reports(lowered: &str, words: &str) -> bool {
+    let mut places = lowered.match_indices(words);
+    places.any(|(at, _)| !lowered[..at].ends_with(|before: char| before.is_alphanumeric()))
 }
 
 /// The sockets among what a command was not connected to, by their real paths: programs try many names.
@@ -857,6 +864,19 @@ mod tests {
             assert!(case.told(output).0.contains("the network is off"), "{output}");
         }
         assert!(case.told("connect ECONNREFUSED 127.0.0.1:5432").0.contains("a loopback of its own"));
+    }
+
+    #[test]
+    fn a_code_within_another_word_is_no_error() {
+        let case = Case::new();
+        for output in [
+            "ModuleNotFoundError: No module named 'src'",
+            "FileNotFoundError: [Errno 2] a.txt",
+            "HostNotFoundException",
+            "role .env needs FilePermission",
+        ] {
+            assert_eq!(case.told(output).0, "", "{output}");
+        }
     }
 
     #[test]
