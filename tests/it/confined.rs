@@ -135,6 +135,8 @@ fn each_mode_asks_as_it_says_and_an_intent_makes_every_command_ask() {
         let found = verdicts(&project, &["ls src", "make all"]);
         assert_eq!(word(&found[0]), listed, "{settings}");
         assert_eq!(found[1]["verdict"], "ask", "{settings}");
+        let reason = found[1]["reason"].as_str().unwrap();
+        assert_eq!(reason.starts_with("no rule allows `make`"), !settings.contains("mode: ask"), "{reason}");
         let always = found[1]["always"].as_str().filter(|always| !always.contains("make"));
         assert_eq!(always, other, "{settings}");
     }
@@ -153,6 +155,11 @@ fn without_trust_or_a_sandbox_that_holds_what_is_protected_nothing_runs_unasked(
     let answer = &verdicts(&untrusted(CONFINED), &["make all"])[0];
     let always = json!("Always allow commands that stay in the sandbox, and trust this folder");
     assert_eq!((word(answer).as_str(), &answer["always"]), ("ask command", &always));
+    assert_eq!(
+        answer["reason"],
+        "no rule allows `make`; the user's settings let commands run in the sandbox without asking, but only in a \
+         trusted folder, and this one isn't"
+    );
     let off = trusted("autoApprove: { execute: { mode: confined } }\nsandbox: { level: 'off' }");
     assert_eq!(word(&verdicts(&off, &["make all"])[0]), "ask command");
     // As where user namespaces are forbidden: Landlock alone can't hide a file within what may be written.
