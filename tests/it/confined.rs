@@ -105,6 +105,8 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         // Temporary files are the command's own, and system directories hold programs.
         ("echo x > /tmp/x && cat /tmp/x /usr/share/common-licenses/GPL-3", "allow autoApprove.execute.mode"),
         ("echo \u{202e}x", "ask command"),
+        ("echo x\u{fe0f}", "ask command"),
+        ("echo '\u{26a0}\u{fe0f} \u{1f469}\u{200d}\u{1f4bb}'", "allow autoApprove.execute.mode"),
         ("echo 'unclosed", "ask command"),
     ] {
         let answer = &verdicts(&project, &[line])[0];
