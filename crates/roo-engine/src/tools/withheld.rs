@@ -104,6 +104,8 @@ pub(super) struct Ended<'a> {
     pub(super) confinement: &'a Confinement,
     /// True if it ended with the exit code 0.
     pub(super) succeeded: bool,
+    /// True if it only shows what there is, and needs neither a network nor variables: its output may quote any error.
+    pub(super) only_shows: bool,
     /// Paths that it tried to change and could not, as the sandbox saw it.
     pub(super) refused: &'a [PathBuf],
     /// Hosts that it tried to reach and the proxy did not let it.
@@ -132,9 +134,13 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         .filter_map(|(line, lowered)| Some((line.as_str(), Error::in_line(lowered)?)))
         .take(ERRORS)
         .collect();
-    let is_offline =
-        ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
-    let variables = variables(&lines, &lowered, ended.withheld_variable);
+    let is_offline = !ended.only_shows
+        && ended.confinement.network == Network::Off
+        && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
+    let variables = match ended.only_shows {
+        true => BTreeSet::new(),
+        false => variables(&lines, &lowered, ended.withheld_variable),
+    };
     // Programs that succeed without a host or a socket, such as one that looks for news about itself, have not needed it.
     let is_missed = |name: &str| !ended.succeeded || ended.output.contains(name);
     let hosts: Vec<&EgressDecision> =
@@ -552,6 +558,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use crate::policy::command::only_shows;
     use crate::tools::fixture::Fixture;
     use roo_sandbox::egress::{AddressClass, Host, Verdict};
 
@@ -602,6 +609,7 @@ mod tests {
         Ended {
             confinement,
             succeeded: false,
+            only_shows: false,
             refused: &[],
             refused_hosts: &[],
             refused_sockets: &[],
@@ -876,6 +884,27 @@ mod tests {
             "role .env needs FilePermission",
         ] {
             assert_eq!(case.told(output).0, "", "{output}");
+        }
+    }
+
+    #[test]
+    fn what_only_shows_text_may_quote_errors() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let output =
+            "a.rs: STRIPE_API_KEY is not set\nb.rs: could not resolve host\nc.rs: connection refused";
+        let told = |line: &str| {
+            let ended = Ended { output, only_shows: only_shows(line), ..ended(&confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home)).text
+        };
+        for line in
+            ["grep -rn 'connection refused' src | head -20", "cat a.rs b.rs", "git log -p -3 && git diff"]
+        {
+            assert_eq!(told(line), "", "{line}");
+        }
+        for line in ["cargo test 2>&1 | tail -20", "cat a.rs && ./run"] {
+            let told = told(line);
+            assert!(told.contains("STRIPE_API_KEY") && told.contains("the network is off"), "{line}: {told}");
         }
     }
 
