@@ -230,6 +230,9 @@ pub(super) struct Attach {
 pub(super) struct Run {
     /// Task description; `-` reads it from standard input.
     pub(super) prompt: String,
+    /// Adds standard input to the description.
+    #[arg(value_parser = ["-"], value_name = "-")]
+    pub(super) input: Option<String>,
     /// The mode's slug.
     #[arg(long)]
     pub(super) mode: Option<String>,
@@ -238,6 +241,13 @@ pub(super) struct Run {
     pub(super) profile: Option<String>,
     #[command(flatten)]
     pub(super) view: View,
+}
+
+impl Run {
+    /// Returns whether standard input belongs to the task description.
+    pub(super) fn reads_input(&self) -> bool {
+        self.prompt == "-" || self.input.is_some()
+    }
 }
 
 /// Display of a task, and its permissions.

@@ -15,7 +15,7 @@ use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use crate::mcp::{McpServers, ServerReport};
-use roo_engine::customization::{Customization, GLOBAL_MCP, PROJECT_MCP};
+use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer, PROJECT_MCP};
 use roo_engine::server_tools::ServerTools as _;
 use roo_formats::mcp::Level;
 use roo_formats::{FileProblem, Severity};
@@ -71,8 +71,10 @@ async fn start(context: &SessionContext, only: Option<String>) -> Result<Ending,
         true => (longest, "the longest `timeout` of their entries"),
         false => (START, "the limit for starting a server"),
     };
-    let names: Vec<&str> = configured.iter().map(|server| &*server.configured.server.name).collect();
-    if !configured.is_empty() {
+    let starts = |server: &&McpServer| server.is_approved && !server.configured.server.disabled;
+    let names: Vec<&str> =
+        configured.iter().filter(starts).map(|server| &*server.configured.server.name).collect();
+    if !names.is_empty() {
         writeln!(
             terminal::stderr(),
             "roo-lsp: waiting up to {} s ({origin}) for the MCP servers to start: {}",
@@ -104,10 +106,7 @@ fn tell_problems(customization: &Customization) -> Result<bool, CliError> {
             "roo-lsp: this workspace is not trusted, so no server of {PROJECT_MCP} runs (see roo-lsp trust)"
         )?;
     }
-    // To wait for an approval is no defect.
-    let waits = trust.pending_approvals.iter().any(|file| file.path == PROJECT_MCP);
-    let errors = problems.iter().filter(|problem| problem.problem.severity == Severity::Error).count();
-    Ok(errors > usize::from(waits))
+    Ok(problems.iter().any(|problem| problem.problem.severity == Severity::Error))
 }
 
 fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {

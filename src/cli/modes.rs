@@ -182,7 +182,11 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
 fn check(problems: &[FileProblem], modes: &[&Mode]) -> Result<Ending, CliError> {
     let mut out = terminal::stdout();
     for problem in problems {
-        let severity = if problem.problem.severity == Severity::Error { "error" } else { "warning" };
+        let severity = match problem.problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Information => "note",
+        };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
     }
     let own: Vec<&&Mode> = modes.iter().filter(|mode| mode.source != Source::BuiltIn).collect();

@@ -5,6 +5,8 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat, tell};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -62,15 +64,21 @@ pub(super) async fn run_request(
     run: Run,
     notices: &Notices,
 ) -> Result<FinishedRun, CliError> {
-    check_folder(context, is_named, run.prompt != "-")?;
+    let reads_input = run.reads_input();
+    check_folder(context, is_named, !reads_input)?;
     let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
     let customization = context.customization_at_work()?;
     check(&settings.newest().settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
+        prompt if reads_input => format!("{}\n\n{}", prompt.trim_end(), read_input()?),
         prompt => prompt.to_owned(),
     };
+    if !reads_input && has_unread_input() {
+        let advice = "standard input is not read; to send it along, write `-` behind the prompt";
+        writeln!(terminal::stderr(), "roo-lsp: {advice}")?;
+    }
     if prompt.trim().is_empty() {
         return Err(CliError::Usage("the prompt is empty; describe the task".to_owned()));
     }
@@ -79,12 +87,30 @@ pub(super) async fn run_request(
     let TaskStartResult { task_id, urid } =
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
-    let viewer = Viewer::new(&run.view, run.prompt != "-", notices);
+    let viewer = Viewer::new(&run.view, !reads_input, notices);
     let outcome = Watch::new(&engine, task_id.clone(), viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
     engine.end_servers().await;
     let ending = conclude(&urid, outcome?)?;
     Ok(FinishedRun { engine, request: task_id, ending })
+}
+
+/// Returns whether a file or a pipe at standard input has something that nobody has read. A pipe that is filled later isn't
+/// waited for: it may be one that never is.
+fn has_unread_input() -> bool {
+    let stdin = io::stdin();
+    let Ok(found) = fstat(&stdin) else { return false };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => {
+            tell(&stdin).is_ok_and(|at| i64::try_from(at).is_ok_and(|at| at < found.st_size))
+        }
+        FileType::Fifo => {
+            let mut descriptors = [PollFd::new(&stdin, PollFlags::IN)];
+            let looked = poll(&mut descriptors, Some(&Timespec::default()));
+            looked.is_ok() && descriptors[0].revents().contains(PollFlags::IN)
+        }
+        _ => false,
+    }
 }
 
 /// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere

@@ -160,6 +160,29 @@ fn input_that_can_not_be_read_is_named() {
     assert_ends(&command.output().unwrap(), 1, "can't read standard input");
 }
 
+#[test]
+fn standard_input_goes_along_with_a_prompt_where_that_is_asked_for_and_is_not_lost_unseen() {
+    let end =
+        |result: &str| format!("calls: [{{ tool: attempt_completion, params: {{ result: {result} }} }}]");
+    let turns = [("when: { contains: \"Review this:\\n\\n-one\" }, ", "Seen"), ("", "Alone")];
+    let turns = turns.map(|(when, result)| format!("  - {{ {when}{} }}\n", end(result)));
+    let project = project(&turns.concat());
+    let change = project.beside("change.diff");
+    fs::write(&change, "-one\n+two\n").unwrap();
+    let run = |more: &[&str]| {
+        let mut command = project.program();
+        command.args(["run", "Review this:", "--mode=ask", "--script"]).arg(project.beside("script.yaml"));
+        command.args(more).stdin(fs::File::open(&change).unwrap());
+        let output = command.output().unwrap();
+        (
+            String::from_utf8(output.stdout.clone()).unwrap(),
+            stderr(&output).contains("standard input is not read"),
+        )
+    };
+    assert_eq!(run(&["-"]), ("Seen\n".to_owned(), false));
+    assert_eq!(run(&[]), ("Alone\n".to_owned(), true));
+}
+
 /// Sends a signal to the program while it runs a command, and returns its exit code.
 #[cfg(unix)]
 fn signalled(project: &Project, signal: rustix::process::Signal) -> Option<i32> {

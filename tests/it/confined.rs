@@ -105,6 +105,8 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         // Temporary files are the command's own, and system directories hold programs.
         ("echo x > /tmp/x && cat /tmp/x /usr/share/common-licenses/GPL-3", "allow autoApprove.execute.mode"),
         ("echo \u{202e}x", "ask command"),
+        ("echo x\u{fe0f}", "ask command"),
+        ("echo '\u{26a0}\u{fe0f} \u{1f469}\u{200d}\u{1f4bb}'", "allow autoApprove.execute.mode"),
         ("echo 'unclosed", "ask command"),
     ] {
         let answer = &verdicts(&project, &[line])[0];
@@ -135,6 +137,8 @@ fn each_mode_asks_as_it_says_and_an_intent_makes_every_command_ask() {
         let found = verdicts(&project, &["ls src", "make all"]);
         assert_eq!(word(&found[0]), listed, "{settings}");
         assert_eq!(found[1]["verdict"], "ask", "{settings}");
+        let reason = found[1]["reason"].as_str().unwrap();
+        assert_eq!(reason.starts_with("no rule allows `make`"), !settings.contains("mode: ask"), "{reason}");
         let always = found[1]["always"].as_str().filter(|always| !always.contains("make"));
         assert_eq!(always, other, "{settings}");
     }
@@ -153,6 +157,11 @@ fn without_trust_or_a_sandbox_that_holds_what_is_protected_nothing_runs_unasked(
     let answer = &verdicts(&untrusted(CONFINED), &["make all"])[0];
     let always = json!("Always allow commands that stay in the sandbox, and trust this folder");
     assert_eq!((word(answer).as_str(), &answer["always"]), ("ask command", &always));
+    assert_eq!(
+        answer["reason"],
+        "no rule allows `make`; the user's settings let commands run in the sandbox without asking, but only in a \
+         trusted folder, and this one isn't"
+    );
     let off = trusted("autoApprove: { execute: { mode: confined } }\nsandbox: { level: 'off' }");
     assert_eq!(word(&verdicts(&off, &["make all"])[0]), "ask command");
     // As where user namespaces are forbidden: Landlock alone can't hide a file within what may be written.

@@ -731,6 +731,13 @@ fn a_workspaces_server_needs_trust_and_an_approval_and_waits_again_when_its_scri
     assert!(list().starts_with("fake (workspace): waiting for approval\n"), "{}", list());
     let shown = project.succeed(&["trust", "--show"]);
     assert!(shown.contains("waits for approval: MCP server fake would start `python3 server.py`"), "{shown}");
+    // To wait is no mistake, and nothing is waited for.
+    let told = String::from_utf8(project.run(&["mcp", "list"]).stderr).unwrap();
+    assert!(
+        told.contains("until you approve its current version") && !told.contains("waiting up to"),
+        "{told}"
+    );
+    assert!(project.succeed(&["modes", "check"]).starts_with("note: "));
     project.succeed(&["trust", "--approve", ".roo/mcp.json"]);
     let listed = list();
     assert!(listed.starts_with("fake (workspace): connected\n"), "{listed}");

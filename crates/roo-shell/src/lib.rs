@@ -41,9 +41,23 @@ pub fn is_assignment(word: &str) -> bool {
         .is_some_and(|(name, _)| word::is_variable_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
-/// Returns whether a character could make a line look like another one, or mean different things to different shells:
-/// controls, blanks other than the space, and what can't be seen.
-pub fn is_deceptive(c: char) -> bool {
+/// The characters that could make a line look like another one, or mean different things to different shells: controls,
+/// blanks other than the space, and what can't be seen. What only holds an emoji together hides nothing.
+pub fn deceptive_characters(line: &str) -> impl Iterator<Item = char> + '_ {
+    let mut rest = line.chars().peekable();
+    let mut before = None;
+    std::iter::from_fn(move || {
+        loop {
+            let c = rest.next()?;
+            let previous = before.replace(c);
+            if is_deceptive(c) && !roo_text::render::is_of_emoji(previous, c, rest.peek().copied()) {
+                return Some(c);
+            }
+        }
+    })
+}
+
+fn is_deceptive(c: char) -> bool {
     c != '\n' && (c.is_control() || (c.is_whitespace() && c != ' ') || roo_text::render::is_invisible(c))
 }
 

@@ -164,6 +164,13 @@ fn whatever_is_more_than_plain_is_a_problem() {
 }
 
 #[test]
+fn what_holds_an_emoji_together_deceives_nobody() {
+    let found = |line: &str| deceptive_characters(line).collect::<String>();
+    assert_eq!(found("echo '\u{26a0}\u{fe0f} \u{1f469}\u{200d}\u{1f4bb}'\n"), "");
+    assert_eq!(found("a\u{fe0f}\u{200d}b\t\u{26a0}\u{fe0f}\u{fe0f}"), "\u{fe0f}\u{200d}\t\u{fe0f}");
+}
+
+#[test]
 fn compound_commands_and_expansions_have_a_structure() {
     for line in [
         "A=b C=d ls -l",

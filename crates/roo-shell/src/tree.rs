@@ -11,7 +11,7 @@ use super::construct::{Document, Join, Way};
 use super::script::{Command, Problem, Redirect, Script, Word};
 use super::structure::{self, Part, Structure};
 use super::word::{self, Opaque, Pattern, Value};
-use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, strict};
+use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, deceptive_characters, strict};
 use roo_text::render;
 
 /// Maximum number of here-documents a line may have that is given to the grammar: its scanner, which is C, has been
@@ -31,8 +31,7 @@ pub fn read(line: &str) -> Script {
     let mut script = Script::default();
     // First, so that they are told even of a line that is too long.
     script.problems.extend(line.contains('\0').then_some(Problem::Nul));
-    let mut deceptive: Vec<char> =
-        line.chars().filter(|c| *c != '\0' && is_deceptive(*c)).take(PROBLEMS).collect();
+    let mut deceptive: Vec<char> = deceptive_characters(line).filter(|c| *c != '\0').take(PROBLEMS).collect();
     deceptive.sort_unstable();
     deceptive.dedup();
     script.problems.extend(deceptive.into_iter().map(Problem::Deceptive));

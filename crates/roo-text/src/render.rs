@@ -116,7 +116,7 @@ fn is_hidden(c: char) -> bool {
 
 /// Returns whether an invisible character only holds an emoji together: a presentation selector behind one, or a joiner
 /// between two.
-fn is_of_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
+pub fn is_of_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
     let is_emoji = |c: char| matches!(c, '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
     match c {
         '\u{fe0f}' => before.is_some_and(|c| {

@@ -185,7 +185,7 @@ fn is_secret(folded: &str) -> bool {
         .clone()
         .zip(names.clone().skip(1).map(Some).chain([Some(name)]))
         .any(|pair| matches!(pair, (".config", Some("gcloud")) | (".docker", Some("config.json"))));
-    name.starts_with(".env")
+    (name.starts_with(".env") && !is_template(name))
         || [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"].iter().any(|end| name.ends_with(end))
         || key
         || matches!(
@@ -194,6 +194,11 @@ fn is_secret(folded: &str) -> bool {
         )
         || directory
         || names.any(|name| matches!(name, ".ssh" | ".aws" | ".azure" | ".gnupg" | ".kube"))
+}
+
+/// Returns whether a file of variables is one that projects commit to show which there are, as `.env.example`.
+fn is_template(name: &str) -> bool {
+    [".example", ".sample", ".template", ".dist"].iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]
@@ -325,6 +330,8 @@ mod tests {
         for path in [
             ".env",
             "app/.env.local",
+            ".env.example.local",
+            ".envrc",
             "certs/Server.PEM",
             "tls.key",
             "id_rsa",
@@ -347,6 +354,10 @@ mod tests {
             "docs/.config/x",
             "keys.md",
             "",
+            ".env.example",
+            "app/.Env.local.Sample",
+            ".env.template",
+            ".env.dist",
             ".venv/lib/site-packages/certifi/cacert.pem",
         ] {
             assert!(!is_secret(&fold(path)), "{path}");

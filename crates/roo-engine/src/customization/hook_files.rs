@@ -9,7 +9,7 @@ use super::program_files::{ProgramFiles, Programs};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Scope};
 use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, scripts};
-use roo_formats::{FileProblem, Problem};
+use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
 
@@ -94,6 +94,8 @@ impl Programs for Hooks {
     const PROJECT: &'static str = PROJECT_HOOKS;
     const LIMIT: usize = FILE_LIMIT;
     const ONE: &'static str = "hook";
+    // It may be there to refuse something.
+    const WAITING: Severity = Severity::Error;
     const STAY: &'static str = "the hooks of its last valid version stay in force";
 
     fn parse(text: &str, scope: Scope) -> Result<(Self, Vec<Problem>), Problem> {

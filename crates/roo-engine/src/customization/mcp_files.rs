@@ -14,7 +14,7 @@ use super::trust::TrustState;
 use super::{PROJECT_MCP, Scope};
 use crate::hooks::{Program, scripts};
 use roo_formats::mcp::{ConfiguredServer, FILE_LIMIT, Level, ParsedServers, Server, Transport, merge};
-use roo_formats::{FileProblem, Problem};
+use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
 
@@ -100,6 +100,7 @@ impl Programs for Servers {
     const PROJECT: &'static str = PROJECT_MCP;
     const LIMIT: usize = FILE_LIMIT;
     const ONE: &'static str = "server";
+    const WAITING: Severity = Severity::Information;
     const STAY: &'static str = "the servers of its last valid version stay connected";
 
     fn parse(text: &str, _: Scope) -> Result<(Self, Vec<Problem>), Problem> {

@@ -27,6 +27,8 @@ pub(super) trait Programs: Sized {
     const LIMIT: usize;
     /// Word for one of them.
     const ONE: &'static str;
+    /// How grave it is that those of a trusted workspace wait for an approval.
+    const WAITING: Severity;
     /// What happens to the last valid ones while the user's file is broken.
     const STAY: &'static str;
 
@@ -145,10 +147,12 @@ impl<P: Programs> ProgramFiles<P> {
             problems.extend(project.unreadable());
             if self.pending(trust).is_some() {
                 let (one, path) = (P::ONE, P::PROJECT);
-                problems.push(project.problem(format!(
+                let message = format!(
                     "no {one} of this file runs until you approve its current version: `roo-lsp trust --approve {path}`, \
                      or the command roo.trustWorkspace with this path"
-                )));
+                );
+                let problem = Problem::new(P::WAITING, None, message);
+                problems.push(FileProblem::new(project.file.path(), problem));
             }
         }
         problems

@@ -1,6 +1,8 @@
 //! Facts that the server looks up for the model before it is asked: what user hooks say to the user's messages, facts
 //! about the system, and what the messages mention.
 
+use std::time::Duration;
+
 use super::hook_dispatch::HookDispatch;
 use super::services::EngineServices;
 use super::task::{Gather, Gathered};
@@ -10,6 +12,9 @@ use roo_documents::Extractor;
 use roo_model::prompts;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
+
+/// Time limit for the list of files, for which the first request waits.
+const LISTING: Duration = Duration::from_millis(300);
 
 /// Looks it up. What can't be had is said in the text.
 pub(super) async fn gather(
@@ -25,7 +30,8 @@ pub(super) async fn gather(
     };
     let messages: Vec<&String> = gather.messages.iter().filter(|text| !is_refused(text)).collect();
     if gather.system {
-        let context = project_info::system_context(&services.workspace, Limits::default()).await;
+        let limits = Limits { time: LISTING, ..Limits::default() };
+        let context = project_info::system_context(&services.workspace, limits).await;
         parts.push(prompts::system_context(&context));
     }
     let commands = services.customization.commands();

@@ -40,8 +40,10 @@ const LINE_CHARACTERS: usize = 2000;
 /// Time limit for the whole answer.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Time limit for a summary, which every task begins with.
-const SUMMARY: Duration = Duration::from_secs(2);
+/// Time limits for the two steps of a summary, for which the first request of every task waits. To count changes takes
+/// seconds in a large repository on a slow disk; then the branch alone is told.
+const SUMMARY: SummaryLimits =
+    SummaryLimits { changes: Duration::from_millis(200), branch: Duration::from_millis(200) };
 
 /// The longest name of a branch with what it follows, in characters.
 const BRANCH: usize = 200;
@@ -75,6 +77,14 @@ const DIFF: &[&str] = &[
     // Only what is below the directory, and paths from there.
     "--relative",
 ];
+
+/// Time limits for the steps of a summary.
+struct SummaryLimits {
+    /// For the number of changed files.
+    changes: Duration,
+    /// For the branch, where that took too long.
+    branch: Duration,
+}
 
 /// Reasons why there is nothing to show. The texts are for people and models.
 #[derive(Debug, thiserror::Error)]
@@ -128,15 +138,30 @@ impl Git<'_> {
 
     /// The branch, and how many files are changed, in one line.
     pub(crate) async fn summary(&self) -> Result<String, GitError> {
-        timeout(SUMMARY, self.read_summary()).await.unwrap_or(Err(GitError::TimedOut(SUMMARY)))
+        self.summary_within(SUMMARY).await
     }
 
-    async fn read_summary(&self) -> Result<String, GitError> {
+    async fn summary_within(&self, limits: SummaryLimits) -> Result<String, GitError> {
         // Without starting a program: every task asks.
         let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
         if !root.ancestors().any(|above| above.join(".git").symlink_metadata().is_ok()) {
             return Err(GitError::NoRepository);
         }
+        match timeout(limits.changes, self.count_changes()).await {
+            Ok(counted) => counted,
+            Err(_) => timeout(limits.branch, self.branch_alone())
+                .await
+                .unwrap_or(Err(GitError::TimedOut(limits.branch))),
+        }
+    }
+
+    async fn branch_alone(&self) -> Result<String, GitError> {
+        self.check_repository().await?;
+        let branch = self.line(&["symbolic-ref", "--short", "HEAD"]).await?;
+        Ok(format!("{}: changes not counted, as that takes long here", one_line(&branch, BRANCH)))
+    }
+
+    async fn count_changes(&self) -> Result<String, GitError> {
         self.check_repository().await?;
         self.check_filters().await?;
         let status =

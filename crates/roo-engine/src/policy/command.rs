@@ -123,6 +123,12 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
     }
 }
 
+/// Returns whether a line only shows what is on disk or in git's history: then errors in its output are text that it found.
+pub(crate) fn only_shows(line: &str) -> bool {
+    let rules = Execute { presets: vec!["git-read".to_owned()], ..Execute::default() };
+    matches!(judge(&rules, line, &NoDisk { is_writable: true }), CommandVerdict::Allow { .. })
+}
+
 /// The user's own rules.
 fn own(allow: &[Vec<String>]) -> Vec<Rule> {
     let rule = |words: &Vec<String>| Rule { words: words.clone(), ..Rule::default() };

@@ -113,7 +113,7 @@ impl Gate {
         directory: &Resolved,
         line: &str,
     ) -> Option<String> {
-        if line.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
+        if roo_shell::deceptive_characters(line).any(|c| c != '\t') {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
         Walk { gate: self, call_context, base: directory.absolute().to_path_buf() }.line(line, 0)
@@ -129,7 +129,7 @@ impl Gate {
         directory: &Resolved,
         text: &str,
     ) -> Option<String> {
-        if text.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
+        if roo_shell::deceptive_characters(text).any(|c| c != '\t') {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
         let ends_word = |c: char| c.is_whitespace() || "\"'`()[]{}|&<>".contains(c);

@@ -24,7 +24,7 @@ use super::standing::{self, SandboxGrants};
 use super::task_network::NetworkRules;
 use super::watch::Watch;
 use roo_catalog::ExecuteCommand;
-use roo_formats::config::{Execute as ExecuteRules, RunContext};
+use roo_formats::config::{Execute as ExecuteRules, ExecuteMode, RunContext};
 use roo_formats::intents::Intent;
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
@@ -279,9 +279,22 @@ impl Gate {
             (ConfinedPolicy::Offer(_), None) if execute.network => {}
             (ConfinedPolicy::Offer(offer), None) => {
                 consent.standing = Some(offer);
-                let text = "commands of this project could run in the sandbox without asking: there they can write \
-                            what the task may change, and reach no network";
-                consent.undecided = Some(AskReason { rule: AskRule::Command, text: text.to_owned() });
+                let text = match self.settings().auto_approve.execute.mode {
+                    Some(ExecuteMode::Confined) => {
+                        "the user's settings let commands run in the sandbox without asking, but only in a trusted \
+                         folder, and this one isn't"
+                    }
+                    _ => {
+                        "commands of this project could run in the sandbox without asking: there they can write what \
+                         the task may change, and reach no network"
+                    }
+                };
+                // Why the rules alone don't allow it is what their user looks for.
+                let text = match consent.undecided.take() {
+                    Some(asked) if asked.rule == AskRule::Command => format!("{}; {text}", asked.text),
+                    _ => text.to_owned(),
+                };
+                consent.undecided = Some(AskReason { rule: AskRule::Command, text });
             }
         }
         Ok(())

@@ -44,8 +44,8 @@ pub async fn system_context(workspace: &Arc<Workspace>, limits: Limits) -> Strin
         .unwrap_or_else(|error| format!("The system context can't be gathered: {error}."))
 }
 
-/// Limits of the list that every task begins with.
-const SHORT: Limits = Limits { entries: 150, depth: 4, time: Duration::from_millis(500) };
+/// Limits of the list that every task begins with, for which its first request waits.
+const SHORT: Limits = Limits { entries: 150, depth: 4, time: Duration::from_millis(200) };
 
 /// Draws the files of the workspace folders in short; none without a folder. Reads the disk.
 pub(crate) fn files(workspace: &Workspace) -> Option<String> {

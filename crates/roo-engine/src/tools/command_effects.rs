@@ -457,8 +457,8 @@ fn tell_git(outcome: GitOutcome, effects: &mut CommandEffects) {
         return;
     }
     effects.told.push_str(&format!(
-        "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
-         user can make them:{lines}"
+        "\nThese changes of git's own files were undone, because they can make git run programs, talk to others or \
+         name another author. The user can make them:{lines}"
     ));
     if effects.short.is_empty() {
         effects.short = format!("{} of git's files undone", withheld.len() + failed.len());

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::command_effects::{self, Before, CommandEffects};
 use super::context_command;
 use super::withheld::{self, Ended, Explanation};
+use crate::policy::command::only_shows;
 use crate::policy::{
     Action, CheckedCall, CommandSession, Confined, Execute, Gate, NamedAllowRule, Permitted, Refusal, Tool,
     ToolCallContext, Watch,
@@ -375,7 +376,8 @@ impl Run {
         }
         let level = bounds.as_ref().map_or("L0".to_owned(), |(confined, _)| confined.level.to_string());
         let explanation = bounds.map_or_else(Explanation::default, |(confined, confinement)| {
-            explain(&confined, &confinement, &exit, &found, &preview, &environment, &context)
+            let bounds = (&*confined, &confinement);
+            explain(&running.line, bounds, &exit, &found, &preview, &environment, &context)
         });
         text.push_str(&explanation.text);
         let status = match status {
@@ -465,8 +467,8 @@ async fn effects(
 
 /// Explains what the sandbox withheld from a command that has ended.
 fn explain(
-    confined: &Confined,
-    confinement: &Confinement,
+    line: &str,
+    (confined, confinement): (&Confined, &Confinement),
     exit: &Result<Status, exec::ExecError>,
     found: &CommandEffects,
     output: &str,
@@ -481,6 +483,7 @@ fn explain(
     let ended = Ended {
         confinement,
         succeeded: matches!(exit, Ok(Status::Code(0))),
+        only_shows: only_shows(line),
         refused: &found.refused,
         refused_hosts: &found.refused_hosts,
         refused_sockets: &found.refused_sockets,

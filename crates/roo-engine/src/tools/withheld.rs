@@ -83,7 +83,7 @@ enum Error {
 
 impl Error {
     fn in_line(lowered: &str) -> Option<Self> {
-        FILE_ERRORS.iter().find(|(words, _)| lowered.contains(words)).map(|(_, error)| *error)
+        FILE_ERRORS.iter().find(|(words, _)| reports(lowered, words)).map(|(_, error)| *error)
     }
 }
 
@@ -104,6 +104,8 @@ pub(super) struct Ended<'a> {
     pub(super) confinement: &'a Confinement,
     /// True if it ended with the exit code 0.
     pub(super) succeeded: bool,
+    /// True if it only shows what there is, and needs neither a network nor variables: its output may quote any error.
+    pub(super) only_shows: bool,
     /// Paths that it tried to change and could not, as the sandbox saw it.
     pub(super) refused: &'a [PathBuf],
     /// Hosts that it tried to reach and the proxy did not let it.
@@ -125,16 +127,20 @@ pub(super) struct Ended<'a> {
 pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Path>) -> Explanation {
     let lines: Vec<String> = ended.output.lines().rev().take(LINES).map(str::to_owned).collect();
     let lowered: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
-    let says = |errors: &[&str]| lowered.iter().any(|line| errors.iter().any(|error| line.contains(error)));
+    let says = |errors: &[&str]| lowered.iter().any(|line| errors.iter().any(|error| reports(line, error)));
     let errors: Vec<(&str, Error)> = lines
         .iter()
         .zip(&lowered)
         .filter_map(|(line, lowered)| Some((line.as_str(), Error::in_line(lowered)?)))
         .take(ERRORS)
         .collect();
-    let is_offline =
-        ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
-    let variables = variables(&lines, &lowered, ended.withheld_variable);
+    let is_offline = !ended.only_shows
+        && ended.confinement.network == Network::Off
+        && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
+    let variables = match ended.only_shows {
+        true => BTreeSet::new(),
+        false => variables(&lines, &lowered, ended.withheld_variable),
+    };
     // Programs that succeed without a host or a socket, such as one that looks for news about itself, have not needed it.
     let is_missed = |name: &str| !ended.succeeded || ended.output.contains(name);
     let hosts: Vec<&EgressDecision> =
@@ -196,6 +202,13 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         found.names.push("connections to other processes".into());
     }
     found.finish()
+}
+
+/// Returns whether a line in lower case holds the words of an error, where a word begins: `ModuleNotFoundError` is no
+/// `ENOTFOUND`, and `FilePermission` no `EPERM`.
+fn reports(lowered: &str, words: &str) -> bool {
+    let mut places = lowered.match_indices(words);
+    places.any(|(at, _)| !lowered[..at].ends_with(|before: char| before.is_alphanumeric()))
 }
 
 /// The sockets among what a command was not connected to, by their real paths: programs try many names.
@@ -545,6 +558,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use crate::policy::command::only_shows;
     use crate::tools::fixture::Fixture;
     use roo_sandbox::egress::{AddressClass, Host, Verdict};
 
@@ -595,6 +609,7 @@ mod tests {
         Ended {
             confinement,
             succeeded: false,
+            only_shows: false,
             refused: &[],
             refused_hosts: &[],
             refused_sockets: &[],
@@ -857,6 +872,40 @@ mod tests {
             assert!(case.told(output).0.contains("the network is off"), "{output}");
         }
         assert!(case.told("connect ECONNREFUSED 127.0.0.1:5432").0.contains("a loopback of its own"));
+    }
+
+    #[test]
+    fn a_code_within_another_word_is_no_error() {
+        let case = Case::new();
+        for output in [
+            "ModuleNotFoundError: No module named 'src'",
+            "FileNotFoundError: [Errno 2] a.txt",
+            "HostNotFoundException",
+            "role .env needs FilePermission",
+        ] {
+            assert_eq!(case.told(output).0, "", "{output}");
+        }
+    }
+
+    #[test]
+    fn what_only_shows_text_may_quote_errors() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let output =
+            "a.rs: STRIPE_API_KEY is not set\nb.rs: could not resolve host\nc.rs: connection refused";
+        let told = |line: &str| {
+            let ended = Ended { output, only_shows: only_shows(line), ..ended(&confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home)).text
+        };
+        for line in
+            ["grep -rn 'connection refused' src | head -20", "cat a.rs b.rs", "git log -p -3 && git diff"]
+        {
+            assert_eq!(told(line), "", "{line}");
+        }
+        for line in ["cargo test 2>&1 | tail -20", "cat a.rs && ./run"] {
+            let told = told(line);
+            assert!(told.contains("STRIPE_API_KEY") && told.contains("the network is off"), "{line}: {told}");
+        }
     }
 
     #[test]

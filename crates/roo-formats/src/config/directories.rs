@@ -56,8 +56,10 @@ impl Directories {
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         if folder == Path::new("/") {
             Some("the whole file system")
-        } else if home.is_some_and(|home| home.starts_with(folder)) {
+        } else if home.as_deref() == Some(folder) {
             Some("all of your home directory")
+        } else if home.is_some_and(|home| home.starts_with(folder)) {
+            Some("a directory that holds your home directory")
         } else {
             None
         }
@@ -86,7 +88,8 @@ mod tests {
         };
         assert_eq!(directories.too_wide(&home.join("project")), None);
         assert_eq!(directories.too_wide(&home), Some("all of your home directory"));
-        assert_eq!(directories.too_wide(home.parent().unwrap()), Some("all of your home directory"));
+        let above = directories.too_wide(home.parent().unwrap());
+        assert_eq!(above, Some("a directory that holds your home directory"));
         assert_eq!(directories.too_wide(Path::new("/")), Some("the whole file system"));
         assert_eq!(Directories { home: None, ..directories }.too_wide(&home), None);
     }

@@ -151,7 +151,7 @@ pub(super) fn endpoint(
     {
         endpoint.lacks_key(format!(
             "the environment variable {}is not set: set it, or run roo-lsp login {} with --base-url",
-            shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+            shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` names ".to_owned()),
             profile.provider.as_str()
         ));
     }
@@ -199,8 +199,7 @@ fn key(
                     "No key for {}: the environment variable {}is not set. Set it, or {}name another \
                      one in the profile's `apiKeyEnv`, or a program that prints the key in `apiKeyCommand`.",
                     endpoint.shown(),
-                    shown(variable)
-                        .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+                    shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` names ".to_owned()),
                     match (&profile.base_url, profile.provider.spec().key_variable) {
                         // The URL may hold a password.
                         (Some(_), _) => {

@@ -659,13 +659,17 @@ fn transport_fault(error: reqwest::Error) -> Fault {
     let connecting = error.is_connect();
     let error = error.without_url();
     if connecting {
-        let text = match is_refused(&error) {
-            true => {
+        let causes = causes(&error);
+        let text = match unknown_host(&causes) {
+            _ if is_refused(&error) => {
                 "no connection: nothing listens there. Check `baseUrl`, and that the server runs.".to_owned()
             }
-            false => format!(
+            Some(said) => format!(
+                "no connection: no address was found for this host ({said}). Check `baseUrl` and the network."
+            ),
+            None => format!(
                 "no connection: {}. Check `baseUrl`, the network and that the server runs.",
-                chain(&error)
+                beyond_the_client(&causes)
             ),
         };
         return Fault::new(ModelErrorKind::Unreachable, text);
@@ -683,18 +687,37 @@ fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
+/// Returns what the system says of a host whose name it can't resolve.
+fn unknown_host(causes: &[String]) -> Option<&str> {
+    causes.iter().find(|cause| cause.starts_with("dns error"))?;
+    causes.last()?.rsplit(": ").next()
+}
+
+/// The causes without the client's own layers, which come first and say only that there is no connection.
+fn beyond_the_client(causes: &[String]) -> String {
+    let is_of_the_client =
+        |cause: &&String| cause.starts_with("error sending request") || cause.starts_with("client error (");
+    let beyond: Vec<&str> = causes.iter().skip_while(is_of_the_client).map(String::as_str).collect();
+    if beyond.is_empty() { causes.join(": ") } else { beyond.join(": ") }
+}
+
 /// An error with its causes, each said once.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    causes(error).join(": ")
+}
+
+/// The texts of an error and its causes, without those that end the text before them.
+fn causes(error: &dyn std::error::Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(error) = cause {
         let next = error.to_string();
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
+        if !texts.last().is_some_and(|text| text.ends_with(&next)) {
+            texts.push(next);
         }
         cause = error.source();
     }
-    text
+    texts
 }
 
 /// Returns whether the account behind the key has no credit: to wait brings none.
@@ -788,6 +811,19 @@ fn retry_after(value: &str, now: jiff::Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_connection_is_explained_without_the_layers_of_the_client() {
+        let causes = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let layers = ["error sending request", "client error (Connect)"];
+        let unknown = "failed to lookup address information: Name or service not known";
+        let dns = causes(&[&layers[..], &["dns error", "error resolving DNS", unknown]].concat());
+        assert_eq!(unknown_host(&dns), Some("Name or service not known"));
+        let tls = causes(&[&layers[..], &["invalid peer certificate: UnknownIssuer"]].concat());
+        assert_eq!(unknown_host(&tls), None);
+        assert_eq!(beyond_the_client(&tls), "invalid peer certificate: UnknownIssuer");
+        assert_eq!(beyond_the_client(&causes(&layers)), "error sending request: client error (Connect)");
+    }
 
     #[test]
     fn an_account_without_credit_is_not_a_rate_limit() {

@@ -77,6 +77,20 @@ impl Fixture {
 }
 
 #[tokio::test]
+async fn a_summary_counts_changes_and_names_the_branch_alone_where_that_takes_long() {
+    let fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    fixture.commit("First");
+    fixture.put("a.txt", "two\n");
+    fixture.put("b.txt", "new\n");
+    let branch = Duration::from_secs(60);
+    let summary =
+        async |changes| fixture.git().summary_within(SummaryLimits { changes, branch }).await.unwrap();
+    assert_eq!(summary(branch).await, "main: 1 changed, 1 untracked");
+    assert_eq!(summary(Duration::ZERO).await, "main: changes not counted, as that takes long here");
+}
+
+#[tokio::test]
 async fn changes_are_status_and_diff() {
     let fixture = Fixture::new("");
     fixture.put("a.txt", "one\n");

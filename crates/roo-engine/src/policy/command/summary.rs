@@ -84,7 +84,7 @@ pub fn summarize(line: &str, place: &dyn Place) -> Summary {
         });
         summary.steps.extend(rough);
     }
-    let hidden = line.chars().filter(|c| *c != '\t' && roo_shell::is_deceptive(*c));
+    let hidden = roo_shell::deceptive_characters(line).filter(|c| *c != '\t');
     for c in hidden {
         if !summary.needs_attention.contains(&c) {
             summary.needs_attention.push(c);
