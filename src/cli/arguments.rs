@@ -852,16 +852,21 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 /// Subcommands of `import`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ImportCommand {
-    /// Import settings that Roo Code exported (Settings, About Roo Code, Export), or its task history and modes
+    /// Import settings that Roo Code exported (Settings, About Roo Code, Export), or its task history, modes and MCP servers
     ///
-    /// Of an exported file, profiles, the profiles of modes, limits and denied commands go into the settings file; your
-    /// instructions for all modes go into ~/.roo/rules. API keys are not imported. Existing settings are kept unless you give
-    /// --replace.
+    /// Of an exported file, profiles, the profiles of modes, limits and denied commands go into the settings file, your modes into
+    /// custom_modes.yaml, and your instructions for all modes into ~/.roo/rules. API keys are not imported. Existing settings are
+    /// kept unless you give --replace.
     ///
     /// Of a directory of Roo Code or Cline, each task becomes a finished request of the workspace that it belongs to. A message
     /// to it goes on with its conversation. With --workspace, only the tasks of that folder are imported. Tasks that were
-    /// imported before are not imported again.
+    /// imported before are not imported again. Your modes and MCP servers are taken over unless you have others of their names.
     Roo(ImportRoo),
+    /// Import the sessions of Claude Code
+    ///
+    /// Each session becomes a finished request of the workspace that it belongs to. A message to it goes on with its conversation.
+    /// With --workspace, only the sessions of that folder are imported. Sessions that were imported before are not imported again.
+    ClaudeCode(ImportClaudeCode),
 }
 
 /// `roo-lsp import roo`
@@ -870,16 +875,29 @@ pub(super) struct ImportRoo {
     /// The exported file, such as roo-code-settings.json, or the directory rooveterinaryinc.roo-cline of an editor's
     /// globalStorage. When left out, these directories of VS Code, VSCodium, Cursor, Windsurf and code-server.
     pub(super) path: Option<PathBuf>,
-    /// Also import what Roo Code was allowed to do without asking.
+    /// Also import what Roo Code was allowed to do without asking, and calls of MCP servers that run unasked (alwaysAllow).
     #[arg(long)]
     pub(super) approvals: bool,
     /// Show what would be written, without writing it.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Overwrite existing settings with those of the file.
+    /// Overwrite existing settings, or MCP servers of the same names.
     #[arg(long)]
     pub(super) replace: bool,
     /// Import what was found in the usual places without asking.
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// `roo-lsp import claude-code`
+#[derive(Args, Debug)]
+pub(super) struct ImportClaudeCode {
+    /// The directory of its sessions, or of those of one folder; ~/.claude/projects when left out.
+    pub(super) path: Option<PathBuf>,
+    /// Show what would be imported, without importing it.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Import what was found in the usual place without asking.
     #[arg(long, short)]
     pub(super) yes: bool,
 }

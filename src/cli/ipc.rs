@@ -19,7 +19,7 @@ pub(super) async fn ipc(common: Common, ipc: Ipc) -> Result<Ending, CliError> {
     check_folder(&context, common.workspace.is_some())?;
     let mut signals = Signals::listen()?;
     let live = context.live_settings(Layer::from_command_line(run::allowed(&ipc.allow)))?;
-    let settings = live.newest().settings;
+    let settings = Arc::clone(&live.newest().settings);
     let path = named(ipc.socket, &settings)?;
     let customization = context.customization_at_work()?;
     let folders = std::slice::from_ref(&context.folder);

@@ -104,7 +104,8 @@ impl WorkspaceServices {
         let servers = Arc::clone(&mcp);
         let built = tokio::task::spawn_blocking(move || workspace_engine(parts, clock, servers));
         let engine = Arc::new(built.await.map_err(|_| Error::internal_error())?);
-        let ipc = RooIpc::open(all_folders, settings.newest().settings, &engine, &customization).await;
+        let ipc =
+            RooIpc::open(all_folders, Arc::clone(&settings.newest().settings), &engine, &customization).await;
         let provenance = Provenance::default();
         Ok(Arc::new(Self { engine, settings, customization, directory, provenance, mcp, ipc }))
     }

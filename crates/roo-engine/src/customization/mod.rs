@@ -37,6 +37,7 @@ use crate::hooks::{Hook, UserHooks};
 use roo_formats::config::{Directories, Settings};
 use roo_formats::declaration::did_you_mean;
 use roo_formats::modes::{self, Mode, ModePart, Modes, Source};
+use roo_formats::roo_code::places;
 use roo_formats::{FileProblem, Severity, TextRange};
 use roo_protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingKind, PendingTrust, TeamDelegation, TrustReport,
@@ -72,11 +73,6 @@ pub const PROJECT_MCP: &str = ".roo/mcp.json";
 pub const GLOBAL_MCP: &str = "mcp.json";
 /// Paths of a user's modes in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
-/// Paths of Roo Code's user modes below the home directory. The weakest of all.
-const ROO_CODE_MODES: [&str; 2] = [
-    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
-    "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
-];
 /// Directory in which nothing can be.
 const NOWHERE: &str = "/dev/null";
 /// The longest prompt that a file may replace a composed one with, in bytes.
@@ -263,7 +259,9 @@ impl Customization {
 
     /// The files that may bring modes to a user, from weak to strong, whether or not they are there.
     pub fn global_mode_files(directories: &Directories) -> Vec<PathBuf> {
-        let of_roo_code = directories.home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
+        // The weakest of all.
+        let storages = directories.home.iter().flat_map(|home| places::storages_in_use(home));
+        let of_roo_code = storages.map(|storage| storage.join(places::MODES[0]));
         of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
     }
 

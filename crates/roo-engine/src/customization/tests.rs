@@ -130,7 +130,9 @@ mod mode_files {
         let place = TestWorkspace::new();
         let named = |name: &str| MODE.replace("Poet", name);
         let name = || place.customization.modes().find("poet").unwrap().name.clone();
-        place.write(&format!("home/{}", ROO_CODE_MODES[0]), &named("Old"));
+        let of_roo_code =
+            ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml";
+        place.write(&format!("home/{of_roo_code}"), &named("Old"));
         assert_eq!(name(), "Old");
         place.write("config/custom_modes.yaml", &named("Mine"));
         assert_eq!(name(), "Mine");

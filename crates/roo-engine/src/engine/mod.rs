@@ -101,7 +101,7 @@ pub use self::changes::as_diff;
 pub use self::checkpoints::{ChangedBy, ComparedFile, ComparedRequest, Comparison};
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
-pub use self::imports::{ImportSettings, ImportedRequest, import_task, is_imported};
+pub use self::imports::{ImportSettings, ImportedRequest, ImportedRequests};
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
