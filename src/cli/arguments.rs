@@ -673,6 +673,24 @@ pub(super) enum ModesCommand {
         /// One file; all that count in this workspace when left out.
         file: Option<PathBuf>,
     },
+    /// Say whether your own modes may delegate to each other, as in Roo Code, if none of them has canDelegateTo
+    ///
+    /// The answer counts in every workspace, until you add or remove a mode. For the modes of a workspace, see roo-lsp trust.
+    Delegation {
+        /// The answer; only shown when left out.
+        answer: Option<OwnDelegationAnswer>,
+    },
+}
+
+/// Answers to the question about delegation among the user's own modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OwnDelegationAnswer {
+    /// Each may delegate to the others.
+    Allow,
+    /// Each delegates as it does without this question.
+    Refuse,
+    /// Take the answer back, and be asked again.
+    Ask,
 }
 
 /// `roo-lsp acp`
@@ -686,7 +704,7 @@ pub(super) struct Acp {
 /// `roo-lsp ipc`
 #[derive(Args, Debug)]
 pub(super) struct Ipc {
-    /// The socket, in a folder that only you can enter; ROO_CODE_IPC_SOCKET_PATH when left out.
+    /// The socket, in a folder that only you can enter; ROO_CODE_IPC_SOCKET_PATH, or the setting ipcSocket, when left out.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]

@@ -3,10 +3,13 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use crate::cli::dialogue::Dialogue;
+use crate::cli::modes::own_delegation;
 use crate::cli::session::SessionContext;
 use crate::cli::{CliError, terminal};
 use crate::configuration_file::ConfigurationFile;
 use roo_durable::read_regular;
+use roo_engine::customization::Grant;
 use roo_formats::FileProblem;
 use roo_formats::modes::{FILE_LIMIT, ParsedModes, Source};
 use roo_text::render::exact_line;
@@ -53,6 +56,32 @@ pub(super) fn import_text(
     }
     let done = if dry_run { "would be written to" } else { "written to" };
     Ok(writeln!(terminal::stdout(), "modes: {done} {own}, from {source}")?)
+}
+
+/// Asks whether the user's own modes may delegate to each other as they could where they are from, if nobody has answered. Who can't
+/// answer now is told how to.
+pub(super) fn ask_delegation(context: &SessionContext) -> Result<(), CliError> {
+    let customization = context.customization()?;
+    let Some(team) = customization.trust().own_delegation.filter(|team| team.allowed.is_none()) else {
+        return Ok(());
+    };
+    let dialogue = Dialogue::new();
+    if !dialogue.is_with_person() {
+        let question = own_delegation(&customization).unwrap_or_default();
+        return dialogue
+            .tell(question.lines().map(|line| format!("roo-lsp: {line}")).collect::<Vec<_>>().join("\n"));
+    }
+    let modes = exact_line(&team.modes.join(", "));
+    let answer = dialogue.ask(&format!(
+        "May your own modes delegate to each other, as in Roo Code? None has canDelegateTo: {modes} [yes, no, or Enter for later]"
+    ))?;
+    let allowed = match answer.to_lowercase().as_str() {
+        "y" | "yes" => true,
+        "n" | "no" => false,
+        _ => return Ok(()),
+    };
+    let granted = customization.grant(&Grant::OwnDelegation { allowed: Some(allowed) });
+    granted.map(drop).map_err(|error| CliError::Other(error.to_string()))
 }
 
 fn leave_out(source: &str, reason: &str) -> Result<(), CliError> {

@@ -91,6 +91,9 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo) -> Result<Ending, C
     if storages.iter().any(|storage| storage.program == ROO_CODE) {
         tell_the_rest(&context)?;
     }
+    if !arguments.dry_run {
+        modes::ask_delegation(&context)?;
+    }
     Ok(if is_whole { ending } else { Ending::Failed })
 }
 

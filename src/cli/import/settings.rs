@@ -85,11 +85,11 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
             .map_err(|error| CliError::Other(format!("can't write {}: {error}", file.path().display())))?;
     }
     let instructions = instructions.as_ref().map(|(file, _)| file.path());
-    let modes = new_modes(&context, &exported)?;
-    if let Some(text) = &modes {
+    let new_modes = new_modes(&context, &exported)?;
+    if let Some(text) = &new_modes {
         modes::import_text(&context, &path, text, arguments.dry_run)?;
     }
-    tell(&exported, &plan, &file, arguments, (instructions, modes.is_some()))?;
+    tell(&exported, &plan, &file, arguments, (instructions, new_modes.is_some()))?;
     for sentence in exported.refused.iter().chain(&exported.left_out).chain(&plan.kept) {
         writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(sentence))?;
     }
@@ -98,6 +98,9 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
             terminal::stderr(),
             "roo-lsp: not imported: what Roo Code was allowed to do without asking; --approvals imports it"
         )?;
+    }
+    if !arguments.dry_run && new_modes.is_some() {
+        modes::ask_delegation(&context)?;
     }
     Ok(if exported.refused.is_empty() { Ending::Done } else { Ending::Failed })
 }
