@@ -707,7 +707,7 @@ impl Team {
         if slugs.len() < 2 {
             return None;
         }
-        let path = asked().last()?.path().to_string_lossy().into_owned();
+        let path = asked().next_back()?.path().to_string_lossy().into_owned();
         let digest = Digest::of(format!("delegation among own modes {}", slugs.join(" ")));
         let answer = trust.own_delegation.filter(|answer| answer.digest == digest);
         Some(Self { path, slugs, digest, allowed: answer.map(|answer| answer.allowed) })
