@@ -426,11 +426,12 @@ impl Requests {
         mut vocabulary: Vocabulary,
         known: u64,
     ) {
-        let (mut nodes, mut is_released): (Vec<TreeNode>, bool) = (vec![], false);
+        let mut nodes: Vec<TreeNode> = vec![];
+        let (mut is_released, mut has_ended) = (false, false);
         loop {
             // What happened before the request was given up is told all the same.
             if follower.position() >= follower.published() {
-                let may_be_over = has_ended(&nodes, task) && vocabulary.due().is_none();
+                let may_be_over = has_ended && vocabulary.due().is_none();
                 if is_released || may_be_over && self.is_over(task, &follower).await {
                     return;
                 }
@@ -464,9 +465,15 @@ impl Requests {
                 nodes = newest.to_vec();
             }
             for params in &batch {
-                let result = self.result_of(&vocabulary, params).await;
+                if let Event::TaskState { state, .. } = &params.event
+                    && params.task_id == *task
+                {
+                    has_ended = state.is_final();
+                }
+                let is_new = params.seq.is_none_or(|seq| seq > known);
+                let result = if is_new { self.result_of(&vocabulary, params).await } else { None };
                 let told = vocabulary.apply(params, result.as_ref());
-                if params.seq.is_none_or(|seq| seq > known) {
+                if is_new {
                     let is_begin = matches!(&params.event, Event::TaskCreated { parent_id: None, .. });
                     self.tell(told);
                     if is_begin && self.current().as_ref() == Some(task) {
@@ -488,8 +495,8 @@ impl Requests {
     async fn is_over(&self, task: &TaskId, follower: &Follower) -> bool {
         let _steering = self.steering.lock().await;
         // What is followed may be a little behind.
-        let has_ended = self.engine.tree(task).await.is_ok_and(|tree| has_ended(&tree.nodes, task));
-        let is_over = has_ended && follower.position() >= follower.published();
+        let ended = self.engine.tree(task).await.is_ok_and(|tree| has_ended(&tree.nodes, task));
+        let is_over = ended && follower.position() >= follower.published();
         if is_over {
             self.followed().remove(task);
         }
