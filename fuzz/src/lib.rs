@@ -7,6 +7,7 @@ pub mod apply_patch;
 pub mod command_classifier;
 pub mod egress;
 pub mod globs;
+pub mod ipc_frames;
 pub mod log_reader;
 pub mod path_resolver;
 pub mod redaction;

@@ -683,6 +683,24 @@ pub(super) enum ModesCommand {
         /// One file; all that count in this workspace when left out.
         file: Option<PathBuf>,
     },
+    /// Say whether your own modes may delegate to each other, as in Roo Code, if none of them has canDelegateTo
+    ///
+    /// The answer counts in every workspace, until you add or remove a mode. For the modes of a workspace, see roo-lsp trust.
+    Delegation {
+        /// The answer; only shown when left out.
+        answer: Option<OwnDelegationAnswer>,
+    },
+}
+
+/// Answers to the question about delegation among the user's own modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OwnDelegationAnswer {
+    /// Each may delegate to the others.
+    Allow,
+    /// Each delegates as it does without this question.
+    Refuse,
+    /// Take the answer back, and be asked again.
+    Ask,
 }
 
 /// `roo-lsp acp`
@@ -696,7 +714,7 @@ pub(super) struct Acp {
 /// `roo-lsp ipc`
 #[derive(Args, Debug)]
 pub(super) struct Ipc {
-    /// The socket, in a folder that only you can enter; ROO_CODE_IPC_SOCKET_PATH when left out.
+    /// The socket, in a folder that only you can enter; ROO_CODE_IPC_SOCKET_PATH, or the setting ipcSocket, when left out.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]
@@ -862,16 +880,21 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 /// Subcommands of `import`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ImportCommand {
-    /// Import settings that Roo Code exported (Settings, About Roo Code, Export), or its task history and modes
+    /// Import settings that Roo Code exported (Settings, About Roo Code, Export), or its task history, modes and MCP servers
     ///
-    /// Of an exported file, profiles, the profiles of modes, limits and denied commands go into the settings file; your
-    /// instructions for all modes go into ~/.roo/rules. API keys are not imported. Existing settings are kept unless you give
-    /// --replace.
+    /// Of an exported file, profiles, the profiles of modes, limits and denied commands go into the settings file, your modes into
+    /// custom_modes.yaml, and your instructions for all modes into ~/.roo/rules. API keys are not imported. Existing settings are
+    /// kept unless you give --replace.
     ///
     /// Of a directory of Roo Code or Cline, each task becomes a finished request of the workspace that it belongs to. A message
     /// to it goes on with its conversation. With --workspace, only the tasks of that folder are imported. Tasks that were
-    /// imported before are not imported again.
+    /// imported before are not imported again. Your modes and MCP servers are taken over unless you have others of their names.
     Roo(ImportRoo),
+    /// Import the sessions of Claude Code
+    ///
+    /// Each session becomes a finished request of the workspace that it belongs to. A message to it goes on with its conversation.
+    /// With --workspace, only the sessions of that folder are imported. Sessions that were imported before are not imported again.
+    ClaudeCode(ImportClaudeCode),
 }
 
 /// `roo-lsp import roo`
@@ -880,16 +903,29 @@ pub(super) struct ImportRoo {
     /// The exported file, such as roo-code-settings.json, or the directory rooveterinaryinc.roo-cline of an editor's
     /// globalStorage. When left out, these directories of VS Code, VSCodium, Cursor, Windsurf and code-server.
     pub(super) path: Option<PathBuf>,
-    /// Also import what Roo Code was allowed to do without asking.
+    /// Also import what Roo Code was allowed to do without asking, and calls of MCP servers that run unasked (alwaysAllow).
     #[arg(long)]
     pub(super) approvals: bool,
     /// Show what would be written, without writing it.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Overwrite existing settings with those of the file.
+    /// Overwrite existing settings, or MCP servers of the same names.
     #[arg(long)]
     pub(super) replace: bool,
     /// Import what was found in the usual places without asking.
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// `roo-lsp import claude-code`
+#[derive(Args, Debug)]
+pub(super) struct ImportClaudeCode {
+    /// The directory of its sessions, or of those of one folder; ~/.claude/projects when left out.
+    pub(super) path: Option<PathBuf>,
+    /// Show what would be imported, without importing it.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Import what was found in the usual place without asking.
     #[arg(long, short)]
     pub(super) yes: bool,
 }

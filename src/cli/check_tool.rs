@@ -15,7 +15,9 @@ use roo_catalog::{ToolCall, ToolSpec};
 use roo_documents::Extractor;
 use roo_engine::policy::{PolicyDecision, decode_command};
 use roo_engine::server_tools::NoTask;
-use roo_engine::tool_run::{BackgroundCommands, CommandLimits, NoChanges, ToolContext, UserShell};
+use roo_engine::tool_run::{
+    BackgroundCommands, CommandLimits, ForegroundControl, NoChanges, ToolContext, UserShell,
+};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};
@@ -85,7 +87,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         command_id: CommandId::of_call(&call.id),
         background: Arc::new(BackgroundCommands::none()),
         browser: Arc::default(),
-        to_background: CancellationToken::new(),
+        foreground: ForegroundControl::default(),
         commands: Arc::new(UserShell),
         shadow: None,
         changes: Arc::new(NoChanges),

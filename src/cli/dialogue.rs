@@ -15,6 +15,11 @@ impl Dialogue {
         Self { is_terminal: io::stdin().is_terminal() }
     }
 
+    /// Returns whether a person answers, and no program.
+    pub(super) fn is_with_person(&self) -> bool {
+        self.is_terminal
+    }
+
     /// Tells something.
     pub(super) fn tell(&self, text: impl std::fmt::Display) -> Result<(), CliError> {
         Ok(writeln!(terminal::stderr(), "{text}")?)

@@ -420,7 +420,9 @@ fn check_customization(customization: &Customization, report: &mut Report) {
         (true, brings) => report.good("trusted", &brings),
         (false, brings) => report.note("not trusted", &format!("{brings}; see roo-lsp trust")),
     }
-    if let Some(team) = &trust.delegation {
+    let teams = [(&trust.delegation, "trust --delegation"), (&trust.own_delegation, "modes delegation")];
+    for (team, command) in teams {
+        let Some(team) = team else { continue };
         let modes = team.modes.join(", ");
         let answered = |told: &str| format!("{modes} {told} to each other, as you answered");
         match team.allowed {
@@ -428,7 +430,7 @@ fn check_customization(customization: &Customization, report: &mut Report) {
             Some(false) => report.good("delegation", &answered("may not delegate")),
             None => {
                 let question = format!("may {modes} delegate to each other, as in Roo Code?");
-                let answer = "Answer with roo-lsp trust --delegation allow, or refuse";
+                let answer = format!("Answer with roo-lsp {command} allow, or refuse");
                 report.note("delegation", &format!("{question} {answer}"));
             }
         }

@@ -7,6 +7,8 @@ mod login;
 pub(super) mod secrets;
 mod serve;
 
+pub(super) use self::import::{Taking, import_roo_servers};
+
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -36,7 +38,8 @@ pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliErr
         McpCommand::Add(server) => return edit::add(&context, server),
         McpCommand::Remove { name, project } => return edit::remove(&context, &name, project),
         McpCommand::Import { from, dry_run, replace } => {
-            return import::import(&context, &from, dry_run, replace);
+            let taking = Taking { dry_run, replace, approvals: true };
+            return import::import(&context, &from, taking);
         }
         McpCommand::Login(arguments) => return super::block_on(login::login(&context, arguments))?,
         McpCommand::Logout { name } => return super::block_on(login::logout(&context, &name))?,

@@ -23,7 +23,6 @@ mod export_tasks;
 mod helix_config;
 mod hooks;
 mod import;
-mod import_tasks;
 mod index;
 mod ipc;
 mod login;
@@ -52,7 +51,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use self::arguments::{Arguments, DaemonCommand, ImportCommand, Subcommand};
+use self::arguments::{Arguments, DaemonCommand, Subcommand};
 use self::notices::Notices;
 pub use self::session::SessionError;
 
@@ -157,9 +156,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Mcp { command } => mcp::mcp(&common, command),
-        Subcommand::Import { command: ImportCommand::Roo(arguments) } => {
-            import::import_roo(&common, &arguments)
-        }
+        Subcommand::Import { command } => import::import(&common, command),
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Ipc(ipc) => block_on(ipc::ipc(common, ipc))?,
         Subcommand::Trust(trust) => trust::trust(&common, trust),

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::arguments::{Common, ModesCommand};
+use super::arguments::{Common, ModesCommand, OwnDelegationAnswer};
 use super::session::{SessionContext, note_untrusted};
 use super::terminal;
 use super::{CliError, Ending};
 use crate::configuration_file::file_at;
 use roo_catalog::Group;
-use roo_engine::customization::{Customization, PROJECT_MODES};
+use roo_engine::customization::{Customization, Grant, PROJECT_MODES, TrustError};
 use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Source};
 use roo_formats::{FileProblem, Severity};
 use roo_text::render;
@@ -29,7 +29,7 @@ pub(super) fn waiting(customization: &Customization) -> &'static str {
     " Files of this workspace have no effect until it is trusted: run `roo-lsp trust`."
 }
 
-/// Runs `modes list`, `show` or `check`.
+/// Runs one of the subcommands of `modes`.
 pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<Ending, CliError> {
     if let Some(ModesCommand::Check { file: Some(file) }) = &command {
         return check_file(file);
@@ -49,6 +49,21 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
                 .find(&slug)
                 .map_err(|error| CliError::Usage(format!("{error}{}", waiting(&customization))))?;
             terminal::stdout().write_all(show(mode).as_bytes())?;
+            Ok(Ending::Done)
+        }
+        Some(ModesCommand::Delegation { answer }) => {
+            if let Some(answer) = answer {
+                let allowed = match answer {
+                    OwnDelegationAnswer::Allow => Some(true),
+                    OwnDelegationAnswer::Refuse => Some(false),
+                    OwnDelegationAnswer::Ask => None,
+                };
+                let granted = customization.grant(&Grant::OwnDelegation { allowed });
+                granted.map_err(|error: TrustError| CliError::Other(error.to_string()))?;
+            }
+            let text = own_delegation(&customization);
+            let nothing = "there is nothing to ask: several modes of your own of which none has canDelegateTo would be asked about";
+            writeln!(terminal::stdout(), "{}", text.as_deref().unwrap_or(nothing))?;
             Ok(Ending::Done)
         }
         Some(ModesCommand::Check { .. }) => {
@@ -71,11 +86,30 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
     }
 }
 
+/// Says whether the user's own modes may delegate to each other, and how to answer where nobody has; none where there is nothing to
+/// ask.
+pub(super) fn own_delegation(customization: &Customization) -> Option<String> {
+    let team = customization.trust().own_delegation?;
+    let (path, modes) = (render::exact_line(&team.path), render::exact_line(&team.modes.join(", ")));
+    Some(match team.allowed {
+        None => format!(
+            "question: may your own modes delegate to each other, as in Roo Code? None has canDelegateTo: {modes} ({path})\n\
+             answer with: roo-lsp modes delegation allow, or refuse"
+        ),
+        Some(true) => format!("may delegate to each other, as you allowed: {modes}"),
+        Some(false) => format!("may not delegate to each other, as you answered: {modes}"),
+    })
+}
+
 /// Problems, and what of the workspace is left out, on standard error.
 fn tell(customization: &Customization) -> Result<(), CliError> {
     let mut out = terminal::stderr();
     for problem in customization.problems() {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
+    }
+    if customization.trust().own_delegation.is_some_and(|team| team.allowed.is_none()) {
+        let question = own_delegation(customization).unwrap_or_default();
+        question.lines().try_for_each(|line| writeln!(out, "roo-lsp: {line}"))?;
     }
     note_untrusted(customization)
 }
@@ -193,7 +227,7 @@ fn check(problems: &[FileProblem], modes: &[&Mode]) -> Result<Ending, CliError> 
     if !own.is_empty() && own.iter().all(|mode| mode.can_delegate_to.is_empty()) {
         writeln!(
             out,
-            "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. Allow it for this workspace's with `roo-lsp trust --delegation allow`, or set modes.<slug>.canDelegateTo."
+            "note: none of your modes may delegate, as none has `canDelegateTo`; in Roo Code every mode could. Allow it for this workspace's with `roo-lsp trust --delegation allow`, for your own with `roo-lsp modes delegation allow`, or set modes.<slug>.canDelegateTo."
         )?;
     }
     match modes.len() {

@@ -608,7 +608,7 @@ impl Explanation {
     }
 
     fn tell_trust(&self, line: &mut impl FnMut(&str, &str)) {
-        let TrustReport { trusted, brings, pending_approvals, delegation } = &self.trust;
+        let TrustReport { trusted, brings, pending_approvals, delegation, own_delegation } = &self.trust;
         let state = if *trusted { "trusted" } else { "not trusted" };
         let told = match (brings.is_empty(), trusted) {
             (true, _) => format!("{state}; the workspace has no files that steer agents"),
@@ -619,12 +619,13 @@ impl Explanation {
         for file in pending_approvals.iter().filter(|file| file.kind == PendingKind::File) {
             line("", &format!("{} waits for approval: {}", file.path, file.widens.join("; ")));
         }
-        if let Some(team) = delegation {
+        for (team, command) in [(delegation, "trust --delegation"), (own_delegation, "modes delegation")] {
+            let Some(team) = team else { continue };
             let told = match team.allowed {
-                Some(true) => "may delegate to each other, as you allowed",
-                Some(false) => "may not delegate to each other, as you answered",
+                Some(true) => "may delegate to each other, as you allowed".to_owned(),
+                Some(false) => "may not delegate to each other, as you answered".to_owned(),
                 None => {
-                    "may not delegate to each other until you allow it (roo-lsp trust --delegation allow)"
+                    format!("may not delegate to each other until you allow it (roo-lsp {command} allow)")
                 }
             };
             line("", &format!("the modes {} {told}", team.modes.join(", ")));

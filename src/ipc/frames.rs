@@ -38,6 +38,14 @@ pub(super) struct Frame {
 
 /// The next frame that is not blank; none at the end of the input, also in the middle of a frame.
 pub(super) async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Frame>> {
+    next_frame_within(input, LONGEST).await
+}
+
+/// The same, where a frame may have so many bytes.
+pub(super) async fn next_frame_within(
+    input: &mut (impl AsyncBufRead + Unpin),
+    longest: usize,
+) -> io::Result<Option<Frame>> {
     let (mut bytes, mut is_too_long) = (Vec::new(), false);
     loop {
         let read = input.fill_buf().await?;
@@ -50,7 +58,7 @@ pub(super) async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> io::R
             Some(end) if read[end] == FORM_FEED => Framing::NodeIpc,
             _ => Framing::Lines,
         };
-        is_too_long |= bytes.len() + part.len() > LONGEST;
+        is_too_long |= bytes.len() + part.len() > longest;
         match is_too_long {
             true => bytes = Vec::new(),
             false => bytes.extend_from_slice(part),

@@ -1,5 +1,8 @@
 //! The requests that clients start and steer. There is a current one, as in Roo Code, which commands without a task's id mean; others
 //! go on beside it. What a client says is never an approval.
+//!
+//! Where an editor works on the same engine, its user answers, and what is started there is told and steered like what clients
+//! start: the newest request is the current one. No request is given up then, as there is nobody else to go on with it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -7,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use roo_engine::customization::Customization;
-use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Engine, EngineError, Follower, Journal, Resumable, UNATTENDED_REFUSAL};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
@@ -18,6 +21,8 @@ use roo_protocol::task::{
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::one_line;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -42,11 +47,14 @@ pub(crate) enum WhenAsked {
     Wait,
     Deny,
     Allow,
+    /// An editor on the same engine asks its user.
+    Editor,
 }
 
 /// Parts that the requests need.
 pub(crate) struct Setup {
-    pub(crate) engine: Engine,
+    /// Whoever gives it ends it.
+    pub(crate) engine: Arc<Engine>,
     pub(crate) customization: Arc<Customization>,
     /// The workspace folder.
     pub(crate) folder: PathBuf,
@@ -86,7 +94,7 @@ impl Requests {
     pub(super) fn new(setup: Setup, clients: Arc<Clients>, end: CancellationToken) -> Arc<Self> {
         let Setup { engine, customization, folder, when_asked } = setup;
         Arc::new(Self {
-            engine: Arc::new(engine),
+            engine,
             customization,
             folder,
             when_asked,
@@ -99,12 +107,69 @@ impl Requests {
         })
     }
 
-    /// Stops all requests, leaving them to be resumed, and ends the servers that were started.
+    /// Carries out the commands that have begun, and follows no request any more. The requests go on.
     pub(super) async fn shut_down(&self) {
         self.work.close();
         self.work.wait().await;
-        self.engine.shutdown().await;
-        self.engine.end_servers().await;
+    }
+
+    /// True if an editor works on the same engine.
+    fn has_editor(&self) -> bool {
+        self.when_asked == WhenAsked::Editor
+    }
+
+    /// Follows the requests that live here and those that come to, whoever starts them, if an editor may do so too.
+    pub(super) fn follow_all(self: &Arc<Self>) {
+        if !self.has_editor() {
+            return;
+        }
+        // Before the look, so that none is missed.
+        let opened = self.engine.opened();
+        let (requests, end) = (Arc::clone(self), self.end.clone());
+        self.work.spawn(async move {
+            end.run_until_cancelled(requests.take_up_all(opened)).await;
+        });
+    }
+
+    async fn take_up_all(self: &Arc<Self>, mut opened: Receiver<Arc<Journal>>) {
+        let mut journals = self.engine.journals();
+        // The newest one first: it is the current one.
+        journals.sort_by(|one, other| other.root().cmp(one.root()));
+        for journal in journals {
+            let known = journal.published();
+            self.take_up(&journal, known).await;
+        }
+        loop {
+            match opened.recv().await {
+                Ok(journal) => self.take_up(&journal, journal.opened_at()).await,
+                Err(RecvError::Lagged(_)) => {
+                    for journal in self.engine.journals() {
+                        self.take_up(&journal, journal.opened_at()).await;
+                    }
+                }
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// Follows a request that lives here, unless it is followed. Events up to the number `known` are not told.
+    async fn take_up(self: &Arc<Self>, journal: &Arc<Journal>, known: u64) {
+        let _steering = self.steering.lock().await;
+        let task = journal.root();
+        if self.followed().contains_key(task) {
+            return;
+        }
+        let follower = journal.follow(0);
+        let vocabulary = self.vocabulary().await;
+        if known == 0 {
+            // It is told so behind its beginning.
+            self.focus(task, || {});
+        } else if self.current().is_none() {
+            self.focus(task, || {
+                self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Focused, task.clone()))
+            });
+        }
+        self.follow(task, follower, vocabulary, known);
     }
 
     fn followed(&self) -> MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
@@ -136,6 +201,7 @@ impl Requests {
             Command::ResumeTask(id) => self.resume(&TaskId::new(id)).await,
             Command::SendMessage { text, images } => self.send(text, images).await,
             Command::DeleteQueuedMessage(item_id) => self.delete_queued(item_id).await,
+            Command::CancelCommand => self.cancel_command().await,
             Command::GetCommands => {
                 self.list(|requests| RooEvent::Commands(lists::commands(&requests.customization))).await
             }
@@ -190,7 +256,11 @@ impl Requests {
         let engine = Arc::clone(&self.engine);
         let started = tokio::task::spawn_blocking(move || engine.start(params)).await;
         let task = started.map_err(|_| CommandError::Ending)??.task_id;
-        if !new_tab && let Some(earlier) = self.current() {
+        // Beside an editor its user sees all of them.
+        if !new_tab
+            && !self.has_editor()
+            && let Some(earlier) = self.current()
+        {
             self.leave(&earlier).await;
         }
         self.focus(&task, || {});
@@ -220,11 +290,18 @@ impl Requests {
         Ok(())
     }
 
-    /// Leaves a task as it is, to be resumed.
+    /// Leaves a task as it is, to be resumed. Beside an editor it is cancelled, so that its user sees that nothing of it goes on.
     async fn close(&self, id: Option<String>) -> Result<(), CommandError> {
         let task = self.named(id)?;
-        self.engine.get(&task).await?;
-        self.leave(&task).await;
+        let state = self.engine.get(&task).await?.item.state;
+        if !self.has_editor() {
+            self.leave(&task).await;
+        } else {
+            if !state.is_final() {
+                self.engine.cancel(&task).await?;
+            }
+            self.unfocus(&task);
+        }
         Ok(())
     }
 
@@ -238,6 +315,11 @@ impl Requests {
         if !has_ended {
             self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Aborted, task.clone()));
         }
+        self.unfocus(task);
+    }
+
+    /// There is no current task, if it was this one.
+    fn unfocus(&self, task: &TaskId) {
         if self.current().as_ref() == Some(task) {
             self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Unfocused, task.clone()));
             self.set_current(None);
@@ -292,6 +374,13 @@ impl Requests {
         Ok(())
     }
 
+    /// Ends the command that the current task runs. The task goes on.
+    async fn cancel_command(&self) -> Result<(), CommandError> {
+        let task = self.current().ok_or(CommandError::NoTask)?;
+        self.engine.stop_foreground_command(&task).await?;
+        Ok(())
+    }
+
     /// The request that a command is about.
     fn named(&self, id: Option<String>) -> Result<TaskId, CommandError> {
         let named = id.map(|id| TaskId::new(id).root());
@@ -329,7 +418,7 @@ impl Requests {
         });
     }
 
-    /// Tells what happens until only the request's user can go on.
+    /// Tells what happens until the request has ended, or only its user can go on.
     async fn tell_events(
         self: &Arc<Self>,
         task: &TaskId,
@@ -337,9 +426,16 @@ impl Requests {
         mut vocabulary: Vocabulary,
         known: u64,
     ) {
-        let (mut nodes, mut is_released): (Vec<TreeNode>, bool) = (vec![], false);
-        // What happened before the request was given up is told all the same.
-        while !is_released || follower.position() < follower.published() {
+        let mut nodes: Vec<TreeNode> = vec![];
+        let (mut is_released, mut has_ended) = (false, false);
+        loop {
+            // What happened before the request was given up is told all the same.
+            if follower.position() >= follower.published() {
+                let may_be_over = has_ended && vocabulary.due().is_none();
+                if is_released || may_be_over && self.is_over(task, &follower).await {
+                    return;
+                }
+            }
             let wait = vocabulary.due().map(|due| due.saturating_sub(self.engine.now()));
             let due = async {
                 match wait {
@@ -369,9 +465,15 @@ impl Requests {
                 nodes = newest.to_vec();
             }
             for params in &batch {
-                let result = self.result_of(&vocabulary, params).await;
+                if let Event::TaskState { state, .. } = &params.event
+                    && params.task_id == *task
+                {
+                    has_ended = state.is_final();
+                }
+                let is_new = params.seq.is_none_or(|seq| seq > known);
+                let result = if is_new { self.result_of(&vocabulary, params).await } else { None };
                 let told = vocabulary.apply(params, result.as_ref());
-                if params.seq.is_none_or(|seq| seq > known) {
+                if is_new {
                     let is_begin = matches!(&params.event, Event::TaskCreated { parent_id: None, .. });
                     self.tell(told);
                     if is_begin && self.current().as_ref() == Some(task) {
@@ -382,10 +484,23 @@ impl Requests {
                     }
                 }
             }
-            if !is_released && !nodes.is_empty() && waits_for_user(&nodes) {
+            if !is_released && !self.has_editor() && !nodes.is_empty() && waits_for_user(&nodes) {
                 is_released = self.needs_user(task).await;
             }
         }
+    }
+
+    /// Returns whether a request has ended and all of it is told. It is no longer followed then: whoever goes on with it has it
+    /// followed anew.
+    async fn is_over(&self, task: &TaskId, follower: &Follower) -> bool {
+        let _steering = self.steering.lock().await;
+        // What is followed may be a little behind.
+        let ended = self.engine.tree(task).await.is_ok_and(|tree| has_ended(&tree.nodes, task));
+        let is_over = ended && follower.position() >= follower.published();
+        if is_over {
+            self.followed().remove(task);
+        }
+        is_over
     }
 
     fn tell(&self, events: Vec<RooEvent>) {
@@ -404,7 +519,9 @@ impl Requests {
         match &params.event {
             Event::ApprovalRequested { approval } => self.answer_approval(approval).await,
             // It is for the user alone, who is not here. The call goes on, and the server is told.
-            Event::QuestionAsked { question } if question.kind == QuestionKind::McpElicitation => {
+            Event::QuestionAsked { question }
+                if question.kind == QuestionKind::McpElicitation && !self.has_editor() =>
+            {
                 self.decline(question.question_id.clone()).await;
             }
             _ => {}
@@ -421,7 +538,7 @@ impl Requests {
     /// Answers an approval as the user of the command line wants it.
     async fn answer_approval(&self, approval: &PendingApproval) {
         let (kind, by) = match self.when_asked {
-            WhenAsked::Wait => return,
+            WhenAsked::Wait | WhenAsked::Editor => return,
             WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
             WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
         };
@@ -446,8 +563,7 @@ impl Requests {
         let _steering = self.steering.lock().await;
         // What is followed may be a little behind.
         let Ok(tree) = self.engine.tree(task).await else { return false };
-        let has_ended = tree.nodes.iter().any(|node| node.id == *task && node.state.is_final());
-        if has_ended || !waits_for_user(&tree.nodes) {
+        if has_ended(&tree.nodes, task) || !waits_for_user(&tree.nodes) {
             return false;
         }
         let Ok(Resumable { urid, approvals, questions, .. }) = self.engine.resumable(task).await else {
@@ -475,6 +591,11 @@ impl Requests {
         );
         true
     }
+}
+
+/// Returns whether a request has ended, by the tree of its tasks.
+fn has_ended(nodes: &[TreeNode], request: &TaskId) -> bool {
+    nodes.iter().any(|node| node.id == *request && node.state.is_final())
 }
 
 /// Returns whether a client may answer such a question. Leave to go on, to spend more and to tell a server something is the

@@ -17,16 +17,22 @@ use super::socket::IpcSocket;
 /// The longest part of a client's text in a notice, in characters.
 const QUOTED: usize = 80;
 
-/// Serves clients until it is told to end. Then all requests are left to be resumed, and the socket is removed.
+/// Serves clients until it is told to end. Then the socket is removed, and the requests are left as they are: they are ended, or
+/// not, with the engine.
 pub(crate) async fn serve(socket: IpcSocket, setup: Setup, told_to_end: impl Future<Output = ()>) {
     let (end, connections) = (CancellationToken::new(), TaskTracker::new());
     let clients = Arc::<Clients>::default();
     let requests = Requests::new(setup, Arc::clone(&clients), end.clone());
     let accept = async {
+        let mut is_first = true;
         loop {
             let stream = socket.accept().await;
             match clients.connect(&end) {
                 Some((client, backlog)) => {
+                    // There was nobody to tell before.
+                    if std::mem::take(&mut is_first) {
+                        requests.follow_all();
+                    }
                     connections.spawn(converse(stream, client, backlog, Arc::clone(&requests)));
                 }
                 None => tracing::warn!("an IPC client was refused, as too many are connected"),

@@ -19,6 +19,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) enum SocketError {
     #[error("the socket's path {} names no file in a folder", shown(.0))]
     NoName(PathBuf),
+    #[error("the setting ipcSocket is {}, which is no absolute path; write the whole path", shown(.0))]
+    Relative(PathBuf),
     #[error(
         "the socket {} would be in {}, which commands of agents may write; name another folder",
         shown(path),

@@ -66,7 +66,8 @@ impl TeamQuestion {
     /// The question that waits for an answer; none where there is none.
     fn from_report(report: TrustReport) -> Option<Self> {
         let waiting = report.pending_approvals.into_iter().find(|it| it.kind == PendingKind::Delegation)?;
-        let modes = report.delegation?.modes;
+        let teams = report.delegation.into_iter().chain(report.own_delegation);
+        let modes = teams.into_iter().find(|team| team.path == waiting.path)?.modes;
         Some(Self { path: waiting.path, digest: waiting.digest, modes })
     }
 }
@@ -208,8 +209,8 @@ pub(super) async fn accompany(
     // Once for each start: an answer that was put off is asked for again next time.
     if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await {
         let prompt = match report.trusted {
-            false => (!report.brings.is_empty()).then_some(UserPrompt::Trust(report.brings)),
-            true => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
+            false if !report.brings.is_empty() => Some(UserPrompt::Trust(report.brings)),
+            _ => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
         };
         if let Some(prompt) = prompt {
             let _ = sender.send(Notice::Ask(prompt));

@@ -34,6 +34,7 @@ mod provenance;
 mod restore_questions;
 mod review_diff;
 mod review_drafts;
+mod roo_ipc;
 mod services;
 mod session;
 mod setup_questions;

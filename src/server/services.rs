@@ -7,6 +7,7 @@ use tower_lsp::jsonrpc::Error;
 
 use super::failure;
 use super::provenance::Provenance;
+use super::roo_ipc::RooIpc;
 use crate::live_settings::LiveSettings;
 use crate::mcp::McpServers;
 use crate::workspace_engine::workspace_engine;
@@ -32,12 +33,14 @@ pub(super) struct ProcessServices {
 
 /// The engine, what steers its agents, the servers whose tools they call, and where its logs are.
 pub(super) struct WorkspaceServices {
-    pub(super) engine: Engine,
+    pub(super) engine: Arc<Engine>,
     pub(super) settings: Arc<LiveSettings>,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
     pub(super) provenance: Provenance,
     pub(super) mcp: Arc<McpServers>,
+    /// Programs that drive its requests.
+    pub(super) ipc: RooIpc,
 }
 
 /// What the services of a workspace are opened with.
@@ -60,6 +63,7 @@ impl WorkspaceServices {
     /// When a folder can't be used after all, or the process ends.
     pub(super) async fn open(opening: WorkspaceOpening) -> Result<Arc<Self>, Error> {
         let WorkspaceOpening { folders, directories, clock, settings, documents, editor, encoding } = opening;
+        let all_folders = folders.clone();
         let opened = tokio::task::spawn_blocking({
             let directories = directories.clone();
             move || {
@@ -99,8 +103,16 @@ impl WorkspaceServices {
         mcp.refresh_apart().await;
         let servers = Arc::clone(&mcp);
         let built = tokio::task::spawn_blocking(move || workspace_engine(parts, clock, servers));
-        let engine = built.await.map_err(|_| Error::internal_error())?;
+        let engine = Arc::new(built.await.map_err(|_| Error::internal_error())?);
+        let ipc =
+            RooIpc::open(all_folders, Arc::clone(&settings.newest().settings), &engine, &customization).await;
         let provenance = Provenance::default();
-        Ok(Arc::new(Self { engine, settings, customization, directory, provenance, mcp }))
+        Ok(Arc::new(Self { engine, settings, customization, directory, provenance, mcp, ipc }))
+    }
+
+    /// Stops all requests, leaving them to be resumed. No program may start or steer one before.
+    pub(super) async fn stop_requests(&self) {
+        self.ipc.end().await;
+        self.engine.shutdown().await;
     }
 }

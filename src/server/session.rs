@@ -286,7 +286,7 @@ impl Session {
     /// Stops all tasks, leaving them to be resumed.
     pub(super) async fn stop_tasks(&self) {
         if let Some(services) = self.services.get() {
-            services.engine.shutdown().await;
+            services.stop_requests().await;
         }
     }
 

@@ -213,7 +213,7 @@ impl SharedEngine {
 
     /// Stops its requests, leaving them to be resumed, and ends its servers.
     async fn end(&self) {
-        if tokio::time::timeout(STOP_DEADLINE, self.services.engine.shutdown()).await.is_err() {
+        if tokio::time::timeout(STOP_DEADLINE, self.services.stop_requests()).await.is_err() {
             tracing::warn!(
                 "requests did not stop in time; their last actions may be missing from their logs"
             );

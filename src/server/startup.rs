@@ -25,6 +25,9 @@ pub(super) fn begin(session: &Arc<Session>, services: &Arc<WorkspaceServices>, l
     tokio::spawn(async move {
         let mut report = SettingsReport::default();
         introduce(&session, &first, &mut report, lost).await;
+        if let Some(problem) = &services.ipc.problem {
+            session.tell(MessageType::WARNING, problem).await;
+        }
         recover(&session, &services).await;
         config_files::refresh(&session, &services).await;
         config_files::watch(&session).await;

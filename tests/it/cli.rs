@@ -830,6 +830,39 @@ fn a_team_of_roo_code_delegates_once_its_user_allows_it() {
 }
 
 #[test]
+fn modes_of_ones_own_delegate_once_their_user_allows_it() {
+    let project = Project::new(&[]);
+    let lead = POET.replace("poet", "lead").replace("Poet", "Lead").replace("customModes:\n", "");
+    std::fs::write(project.beside("config/roo-lsp/custom_modes.yaml"), format!("{POET}{lead}")).unwrap();
+    let asked = project.run(&["modes"]);
+    let question = "question: may your own modes delegate to each other, as in Roo Code? None has canDelegateTo: lead, poet (";
+    assert!(stderr(&asked).contains(question), "{asked:?}");
+    let targets = || {
+        let shown = project.succeed(&["modes", "show", "lead"]);
+        shown.lines().find(|line| line.starts_with("- Delegates to:")).unwrap().to_owned()
+    };
+    assert_eq!(targets(), "- Delegates to: none");
+    let doctor = project.run(&["doctor", "--offline"]);
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(told.contains("Answer with roo-lsp modes delegation allow, or refuse"), "{told}");
+
+    let allowed = project.succeed(&["modes", "delegation", "allow"]);
+    assert_eq!(allowed, "may delegate to each other, as you allowed: lead, poet\n");
+    assert_eq!(targets(), "- Delegates to: poet");
+    assert!(!stderr(&project.run(&["modes"])).contains("question:"), "it is asked once");
+    project.succeed(&["modes", "delegation", "refuse"]);
+    assert_eq!(targets(), "- Delegates to: none");
+    assert!(project.succeed(&["modes", "delegation", "ask"]).starts_with("question:"));
+    std::fs::write(project.beside("config/roo-lsp/custom_modes.yaml"), POET).unwrap();
+    assert!(project.succeed(&["modes", "delegation"]).starts_with("there is nothing to ask"));
+    assert_ends(
+        &project.run(&["modes", "delegation", "allow"]),
+        1,
+        "nothing in 'custom-modes.yaml' waits for approval",
+    );
+}
+
+#[test]
 fn nothing_is_said_to_be_approved_that_is_not() {
     let project = project("");
     project.write(".roomodes", &POET.replace("poet", "ask"));

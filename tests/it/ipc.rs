@@ -1,5 +1,6 @@
 //! `roo-lsp ipc` as programs meet it that drove Roo Code: the real program, and clients at its socket.
 
+mod beside_editor;
 mod node_ipc;
 
 use std::fs::{self, Permissions};
@@ -286,6 +287,28 @@ fn a_task_is_cancelled_and_resumed() {
         assert_eq!(client.event("taskAborted"), json!([id]));
         client.event("taskResumable");
     }
+}
+
+#[test]
+fn a_command_is_cancelled_and_its_task_goes_on() {
+    let runs = "  - calls: [{ tool: execute_command, params: { command: 'echo begun; sleep 600' } }]\n";
+    let told = "  - when: { contains: The user stopped the command }\n    calls: [{ tool: attempt_completion, params: { result: Stopped. } }]\n";
+    let project = playing(&format!("{runs}{told}"));
+    let server = Server::start(&project, &["--on-ask", "allow"]);
+    let mut client = server.connect();
+    client.start("Run it.");
+    client.wait_for("its output", |message| {
+        let message = &message["data"]["payload"][0]["message"];
+        message["say"] == "command_output"
+            && message["text"].as_str().is_some_and(|text| text.contains("begun"))
+    });
+    client.command("CancelCommand", Value::Null);
+    assert_eq!(client.message("say completion_result")["text"], "Stopped.");
+    client.event("taskIdle");
+    // There is none any more.
+    client.command("CancelCommand", Value::Null);
+    let told = client.message("say error");
+    assert!(told["text"].as_str().unwrap().contains("no command in the foreground"), "{told}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod branches;
 mod browser;
 mod cassettes;
 mod checkpoints;
+mod claude_code_import;
 mod cli;
 mod code_search;
 mod config_files;

@@ -82,6 +82,35 @@ fn approvals_are_taken_over_when_asked() {
 }
 
 #[test]
+fn modes_of_an_export_become_the_users_own_once() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let mode = |slug: &str, source: &str| {
+        json!({
+            "slug": slug, "name": slug, "roleDefinition": "You help.", "groups": ["read", ["edit", {"fileRegex": "\\.md$"}]],
+            "source": source,
+        })
+    };
+    let modes = json!([mode("poet", "global"), mode("team", "project")]);
+    let export = json!({ "globalSettings": { "customModes": modes } });
+    let output = import(&project, &export, &[]);
+    let told = printed(&project, &output);
+    assert!(output.status.success() && told.contains("modes: written to "), "{told}");
+    assert!(told.contains("the modes team of a project: they count from its .roomodes"), "{told}");
+    let listed = project.succeed(&["modes"]);
+    assert!(listed.contains("poet") && !listed.contains("team"), "{listed}");
+    project.succeed(&["modes", "check"]);
+    let again = import(&project, &export, &[]);
+    assert!(printed(&project, &again).starts_with("there is nothing to import\n"), "{again:?}");
+    // Others of the user's own stay.
+    let more =
+        json!({ "globalSettings": { "customModes": [mode("poet", "global"), mode("critic", "global")] } });
+    let kept = printed(&project, &import(&project, &more, &[]));
+    assert!(kept.contains("custom_modes.yaml has others"), "{kept}");
+    assert!(!project.succeed(&["modes"]).contains("critic"));
+}
+
+#[test]
 fn a_profile_that_is_there_stays_unless_it_is_to_be_replaced() {
     let project = Project::new(&[]);
     project.configure("profile: work\nprofiles:\n  work:\n    provider: ollama\n    model: mine\n");

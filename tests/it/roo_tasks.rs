@@ -142,7 +142,7 @@ fn the_usual_places_are_found_and_asked_about() {
     let asked = project.run(&["import", "roo"]);
     assert!(!asked.status.success(), "{asked:?}");
     let told = text(&asked.stderr);
-    assert!(told.contains("1 task in ") && told.contains("Import this? [y/N]"), "{told}");
+    assert!(told.contains("1 task, modes in ") && told.contains("Import this? [y/N]"), "{told}");
     assert_eq!(tasks(&project), Vec::<Value>::new());
 
     let dry = project.run(&["import", "roo", "--dry-run"]);
@@ -156,6 +156,46 @@ fn the_usual_places_are_found_and_asked_about() {
     let own = fs::read_to_string(project.beside("config/roo-lsp/custom_modes.yaml")).unwrap();
     assert_eq!(own, modes);
     assert!(project.succeed(&["modes"]).contains("poet"));
+}
+
+#[test]
+fn modes_and_servers_come_with_the_tasks_and_what_needs_no_import_is_said() {
+    let project = Project::new(&[]);
+    let storage = usual_place(&project);
+    put_whole(&storage, ID, &project.folder(), &finished());
+    let servers = r#"{"mcpServers": {"db": {"command": "db", "alwaysAllow": ["query"]}}}"#;
+    fs::create_dir_all(storage.join("settings")).unwrap();
+    fs::write(storage.join("settings/mcp_settings.json"), servers).unwrap();
+    fs::create_dir_all(project.beside("home/.roo/rules")).unwrap();
+    let own = || fs::read_to_string(project.beside("config/roo-lsp/mcp.json")).unwrap_or_default();
+
+    let dry = project.run(&["import", "roo", "--dry-run"]);
+    assert!(text(&dry.stdout).contains("db: would be written to "), "{dry:?}");
+    assert_eq!(own(), "");
+    let output = project.run(&["import", "roo", "--yes"]);
+    assert!(output.status.success(), "{output:?}");
+    let (taken, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(told.contains("1 task, MCP servers in "), "{told}");
+    assert!(
+        taken.contains("these calls ask, as `alwaysAllow` comes with --approvals only: query"),
+        "{taken}"
+    );
+    assert!(own().contains("\"db\"") && !own().contains("alwaysAllow"), "{}", own());
+    assert!(told.contains("your rules in ") && told.contains("count as they are"), "{told}");
+    assert!(told.contains("not imported: profiles and settings, which only an export holds"), "{told}");
+
+    // A second time there is nothing left to do.
+    let before = own();
+    let again = project.run(&["import", "roo", "--yes"]);
+    assert!(again.status.success(), "{again:?}");
+    let taken = text(&again.stdout);
+    assert!(
+        taken.contains("db: is in ") && taken.ends_with("0 tasks imported, 1 imported before\n"),
+        "{taken}"
+    );
+    assert_eq!(own(), before);
+    let approved = project.run(&["import", "roo", "--yes", "--approvals", "--replace"]);
+    assert!(approved.status.success() && own().contains("alwaysAllow"), "{approved:?}");
 }
 
 #[test]

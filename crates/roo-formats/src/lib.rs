@@ -1,7 +1,9 @@
 //! Files that users write: settings, modes, intents, hooks, MCP servers and front matter, with their defaults and what is wrong in them.
+//! And files of other programs that are taken over.
 
 #![warn(unreachable_pub)]
 
+pub mod claude_code;
 pub mod config;
 pub mod declaration;
 pub mod front_matter;

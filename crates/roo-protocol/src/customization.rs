@@ -140,13 +140,17 @@ pub struct TrustReport {
     /// The modes of a trusted workspace of which none has `canDelegateTo`; none where there is nothing to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<TeamDelegation>,
+    /// The user's own modes of which none has `canDelegateTo`; none where there is nothing to ask. The answer counts in every
+    /// workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_delegation: Option<TeamDelegation>,
 }
 
 /// Modes of a file that the user may let delegate to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamDelegation {
-    /// The file, relative to the workspace's first folder.
+    /// The file: the workspace's relative to its first folder, one of the user's own as a whole path.
     pub path: String,
     /// Their slugs.
     pub modes: Vec<String>,

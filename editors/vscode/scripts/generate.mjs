@@ -139,7 +139,7 @@ function settings(manifest) {
 }
 
 function unset(shape) {
-  return shape.type === "object" ? { default: {} } : { type: [shape.type, "null"].flat(), default: null };
+  return shape.type === "object" ? { default: {} } : { type: [...new Set([shape.type, "null"].flat())], default: null };
 }
 
 const check = process.argv.includes("--check");

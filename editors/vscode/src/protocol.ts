@@ -1303,6 +1303,11 @@ export type TrustReport = {
   pendingApprovals: PendingTrust[];
   /** The modes of a trusted workspace of which none has `canDelegateTo`; none where there is nothing to ask. */
   delegation?: TeamDelegation | null;
+  /**
+   * The user's own modes of which none has `canDelegateTo`; none where there is nothing to ask. The answer counts in every
+   * workspace.
+   */
+  ownDelegation?: TeamDelegation | null;
 };
 
 /** Something of a file that waits for an approval. */
@@ -1322,7 +1327,7 @@ export type PendingKind = "file" | "delegation";
 
 /** Modes of a file that the user may let delegate to each other. */
 export type TeamDelegation = {
-  /** The file, relative to the workspace's first folder. */
+  /** The file: the workspace's relative to its first folder, one of the user's own as a whole path. */
   path: string;
   /** Their slugs. */
   modes: string[];

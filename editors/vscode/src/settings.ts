@@ -20,6 +20,7 @@ export const SERVER_SETTINGS = [
   "sandbox",
   "redactSecrets",
   "systemContext",
+  "ipcSocket",
 ] as const;
 
 /**

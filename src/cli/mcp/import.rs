@@ -16,21 +16,13 @@ use crate::cli::{CliError, Ending, terminal};
 use crate::configuration_file::read;
 use roo_formats::mcp::edit::{EditError, SameName};
 use roo_formats::mcp::{FILE_LIMIT, ForeignFormat, Level, ServerEntry};
+use roo_formats::roo_code::places;
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_text::render::exact_line;
 use serde_json::{Value, json};
 
 /// The key of servers in files of Claude Code.
 const SERVERS: &str = "mcpServers";
-
-/// Names of the editors whose extensions keep files below `<name>/User/globalStorage`.
-const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
-/// Roo Code's servers below that.
-const ROO_CODE: &str = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json";
-/// Directories of the editors' files below the home directory.
-const EDITOR_FILES: [&str; 2] = [".config", "Library/Application Support"];
-/// Where an editor keeps them on a machine that it reaches remotely.
-const REMOTE_EDITORS: [&str; 2] = [".vscode-server/data", ".cursor-server/data"];
 
 /// The longest file that has much besides servers, in bytes.
 const SETTINGS_LIMIT: u64 = 64 << 20;
@@ -77,7 +69,7 @@ impl SourceFile {
 }
 
 /// The files of a program, for people.
-fn places(program: McpProgram) -> &'static str {
+fn places_of(program: McpProgram) -> &'static str {
     match program {
         McpProgram::ClaudeCode => ".mcp.json here or servers in .claude.json in the home directory",
         McpProgram::VsCode => ".vscode/mcp.json",
@@ -115,34 +107,74 @@ fn files(context: &SessionContext, program: McpProgram) -> Vec<SourceFile> {
         }
         McpProgram::Roo => {
             let Some(home) = home else { return vec![] };
-            let local =
-                EDITOR_FILES.into_iter().flat_map(|base| EDITORS.map(|editor| home.join(base).join(editor)));
-            let places = local.chain(REMOTE_EDITORS.map(|place| home.join(place)));
-            let file = |place: PathBuf| SourceFile {
-                path: place.join(ROO_CODE),
-                format: ForeignFormat::RooCode,
-                level: Level::User,
-                holds,
+            let newest = |storage: PathBuf| {
+                let mut files = places::SERVERS.iter().map(|name| storage.join(name));
+                files.find(|path| path.is_file())
             };
-            places.map(file).collect()
+            places::storages(home).into_iter().filter_map(newest).map(of_roo_code).collect()
         }
     }
+}
+
+fn of_roo_code(path: PathBuf) -> SourceFile {
+    SourceFile { path, format: ForeignFormat::RooCode, level: Level::User, holds: Holds::Servers }
+}
+
+/// How servers are taken.
+#[derive(Clone, Copy)]
+pub(in crate::cli) struct Taking {
+    /// Nothing is written.
+    pub(in crate::cli) dry_run: bool,
+    /// They come in the place of others that have their names.
+    pub(in crate::cli) replace: bool,
+    /// What their file lets run unasked does so here too.
+    pub(in crate::cli) approvals: bool,
+}
+
+/// What came of files of servers.
+#[derive(Default)]
+struct Taken {
+    /// The number of files.
+    found: usize,
+    left_out: bool,
+}
+
+/// Takes over the servers of files of Roo Code. Returns whether all were.
+pub(in crate::cli) fn import_roo_servers(
+    context: &SessionContext,
+    files: Vec<PathBuf>,
+    taking: Taking,
+) -> Result<bool, CliError> {
+    let sources: Vec<SourceFile> = files.into_iter().map(of_roo_code).collect();
+    Ok(!take_all(context, &sources, taking)?.left_out)
 }
 
 /// Takes servers over. Fails if one was left out.
 pub(super) fn import(
     context: &SessionContext,
     from: &[McpProgram],
-    dry_run: bool,
-    replace: bool,
+    taking: Taking,
 ) -> Result<Ending, CliError> {
     let all = [McpProgram::ClaudeCode, McpProgram::VsCode, McpProgram::Cursor, McpProgram::Roo];
     let programs: Vec<McpProgram> =
         all.into_iter().filter(|program| from.is_empty() || from.contains(program)).collect();
     let sources: Vec<SourceFile> = programs.iter().flat_map(|program| files(context, *program)).collect();
+    let Taken { found, left_out } = take_all(context, &sources, taking)?;
+    if found == 0 {
+        let names: Vec<&str> = programs.iter().map(|program| places_of(*program)).collect();
+        return Err(CliError::Other(format!("there is nothing to import: no {}", names.join(", no "))));
+    }
+    if taking.dry_run {
+        writeln!(terminal::stderr(), "roo-lsp: nothing was written; leave out --dry-run to write it")?;
+    }
+    Ok(if left_out { Ending::Failed } else { Ending::Done })
+}
+
+/// Takes over the servers of these files, and says what has to be done before they run.
+fn take_all(context: &SessionContext, sources: &[SourceFile], taking: Taking) -> Result<Taken, CliError> {
     let mut targets = [Target::open(context, Level::User)?, Target::open(context, Level::Workspace)?];
-    let (mut found, mut left_out) = (0, false);
-    for source in &sources {
+    let Taken { mut found, mut left_out } = Taken::default();
+    for source in sources {
         let path = shown(context, &source.path);
         let text = match source.read() {
             Ok(Some(text)) => text,
@@ -170,14 +202,10 @@ pub(super) fn import(
         }
         let Some(target) = targets.iter_mut().find(|target| target.level == source.level) else { continue };
         for (name, entry) in imported.list.mcp_servers {
-            left_out |= !target.take(&path, &name, entry, replace, dry_run)?;
+            left_out |= !target.take(&path, &name, entry, taking)?;
         }
     }
-    if found == 0 {
-        let names: Vec<&str> = programs.iter().map(|program| places(*program)).collect();
-        return Err(CliError::Other(format!("there is nothing to import: no {}", names.join(", no "))));
-    }
-    if !dry_run {
+    if !taking.dry_run {
         targets.iter().try_for_each(|target| target.file.write(context))?;
         let is_changed = |target: &&Target| !target.added.is_empty();
         // The workspace's last: what follows for it is all that follows.
@@ -185,10 +213,7 @@ pub(super) fn import(
             next_steps(context, target.level, "roo-lsp mcp list")?;
         }
     }
-    if dry_run {
-        writeln!(terminal::stderr(), "roo-lsp: nothing was written; leave out --dry-run to write it")?;
-    }
-    Ok(if left_out { Ending::Failed } else { Ending::Done })
+    Ok(Taken { found, left_out })
 }
 
 /// A file that servers are taken into.
@@ -210,12 +235,14 @@ impl Target {
         source: &str,
         name: &str,
         mut entry: ServerEntry,
-        replace: bool,
-        dry_run: bool,
+        Taking { dry_run, replace, approvals }: Taking,
     ) -> Result<bool, CliError> {
         let mut out = terminal::stdout();
         let (shown, target) = (exact_line(name), self.file.shown());
         let unasked = entry.always_allow.join(", ");
+        if !approvals {
+            entry.always_allow.clear();
+        }
         // Of what a server may spend, users decide here.
         entry.sampling = false;
         entry.writable.clear();
@@ -255,7 +282,14 @@ impl Target {
             }
         }
         if self.level == Level::User && !unasked.is_empty() {
-            writeln!(out, "  `alwaysAllow` lets these calls run unasked: {}", exact_line(&unasked))?;
+            let unasked = exact_line(&unasked);
+            match approvals {
+                true => writeln!(out, "  `alwaysAllow` lets these calls run unasked: {unasked}")?,
+                false => writeln!(
+                    out,
+                    "  these calls ask, as `alwaysAllow` comes with --approvals only: {unasked}"
+                )?,
+            }
         }
         for secret in secrets {
             let (place, variable) = (exact_line(&secret.place), secret.variable);

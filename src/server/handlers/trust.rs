@@ -4,7 +4,7 @@ use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
 use crate::server::customization;
-use roo_engine::customization::{Grant, PROJECT_MODES};
+use roo_engine::customization::{Grant, PROJECT_HOOKS, PROJECT_MCP};
 use roo_protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
 
 pub(super) async fn get(server: &Server, Params(TrustParams {}): Params<TrustParams>) -> Result<TrustReport> {
@@ -17,7 +17,9 @@ pub(super) async fn grant(server: &Server, Params(params): Params<TrustGrantPara
     let grant = match (params.path, params.digest) {
         (None, None) if !params.refuse => Grant::Workspace,
         (Some(path), Some(digest)) if !params.refuse => Grant::File { path, digest: Some(digest) },
-        (Some(path), Some(digest)) if path == PROJECT_MODES => Grant::RefusedDelegation { digest },
+        (Some(path), Some(digest)) if ![PROJECT_HOOKS, PROJECT_MCP].contains(&&*path) => {
+            Grant::RefusedDelegation { digest }
+        }
         (Some(_), Some(_)) => return Err(Error::invalid_params("only delegation can be refused")),
         _ => return Err(Error::invalid_params("path and digest come together")),
     };

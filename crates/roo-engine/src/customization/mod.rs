@@ -16,12 +16,14 @@ mod fixture;
 mod hook_files;
 mod mcp_files;
 mod mode_files;
+mod own_delegation;
 mod program_files;
 mod rules;
 mod script;
 mod skills;
 mod trust;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,11 +34,13 @@ use self::files::{Files, PATTERN_FILES, Text};
 use self::hook_files::HookFiles;
 use self::mcp_files::McpFiles;
 use self::mode_files::{ModeFile, ModeProblem};
+use self::own_delegation::OwnDelegation;
 use self::trust::{DelegationAnswer, TrustState, TrustStore};
 use crate::hooks::{Hook, UserHooks};
 use roo_formats::config::{Directories, Settings};
 use roo_formats::declaration::did_you_mean;
 use roo_formats::modes::{self, Mode, ModePart, Modes, Source};
+use roo_formats::roo_code::places;
 use roo_formats::{FileProblem, Severity, TextRange};
 use roo_protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingKind, PendingTrust, TeamDelegation, TrustReport,
@@ -72,11 +76,6 @@ pub const PROJECT_MCP: &str = ".roo/mcp.json";
 pub const GLOBAL_MCP: &str = "mcp.json";
 /// Paths of a user's modes in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
-/// Paths of Roo Code's user modes below the home directory. The weakest of all.
-const ROO_CODE_MODES: [&str; 2] = [
-    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
-    "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
-];
 /// Directory in which nothing can be.
 const NOWHERE: &str = "/dev/null";
 /// The longest prompt that a file may replace a composed one with, in bytes.
@@ -113,6 +112,7 @@ pub struct Customization {
     root: Option<PathBuf>,
     home: Option<PathBuf>,
     trust: TrustStore,
+    own_delegation: OwnDelegation,
     loaded: Mutex<Arc<Loaded>>,
     hooks: Mutex<HookFiles>,
     mcp: Mutex<McpFiles>,
@@ -134,13 +134,17 @@ struct Loaded {
     pending: Vec<PendingTrust>,
     /// The modes of the workspace's file that could be allowed to delegate to each other.
     team: Option<Team>,
+    /// The same of the user's own files.
+    own_team: Option<Team>,
 }
 
-/// Modes of a file that says of none to whom it may delegate.
+/// Modes of files that say of none to whom it may delegate.
 #[derive(Clone)]
 struct Team {
+    /// The file: the workspace's relative to the first folder.
+    path: String,
     slugs: Vec<String>,
-    /// Of the file and the slugs.
+    /// Of the slugs, and of the workspace's file.
     digest: Digest,
     /// The user's answer; none where there is none.
     allowed: Option<bool>,
@@ -167,10 +171,13 @@ impl Customization {
             problems: vec![],
             pending: vec![],
             team: None,
+            own_team: None,
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
+        let own_delegation = OwnDelegation::new(&directories.state);
         let now = Box::new(|| Timestamp::now().as_millisecond());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks, mcp, now })
+        let loaded = Mutex::new(Arc::new(loaded));
+        Ok(Self { files, root, home, trust, own_delegation, loaded, hooks, mcp, now })
     }
 
     /// The customization that a workspace alone brings, as if its user trusted it and had approved its modes: for what only
@@ -239,7 +246,7 @@ impl Customization {
 
     /// Returns the problems of a mode file that held this text, in a trusted workspace. Nothing of it counts.
     pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<FileProblem> {
-        let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
+        let trust = TrustState { trusted: true, ..self.trust_state() };
         let mut loaded = Loaded::clone(&self.refresh());
         let files = loaded.global.iter_mut().chain(&mut loaded.project);
         for file in files.filter(|file| file.path() == path) {
@@ -263,7 +270,9 @@ impl Customization {
 
     /// The files that may bring modes to a user, from weak to strong, whether or not they are there.
     pub fn global_mode_files(directories: &Directories) -> Vec<PathBuf> {
-        let of_roo_code = directories.home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
+        // The weakest of all.
+        let storages = directories.home.iter().flat_map(|home| places::storages_in_use(home));
+        let of_roo_code = storages.map(|storage| storage.join(places::MODES[0]));
         of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
     }
 
@@ -372,12 +381,20 @@ impl Customization {
     /// Returns whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.pending();
-        let delegation = self.refresh().team.as_ref().map(|team| TeamDelegation {
-            path: PROJECT_MODES.to_owned(),
-            modes: team.slugs.clone(),
-            allowed: team.allowed,
-        });
-        TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals, delegation }
+        let loaded = self.refresh();
+        let told = |team: &Option<Team>| team.as_ref().map(Team::told);
+        TrustReport {
+            trusted: self.is_trusted(),
+            brings: self.brings(),
+            pending_approvals,
+            delegation: told(&loaded.team),
+            own_delegation: told(&loaded.own_team),
+        }
+    }
+
+    /// The trust as it is, with what the user has answered for all workspaces. One that can't be read is none.
+    fn trust_state(&self) -> TrustState {
+        TrustState { own_delegation: self.own_delegation.read(), ..self.trust.read().unwrap_or_default() }
     }
 
     /// Returns what the workspace brings to steer agents if its user has not decided about it yet: it is not trusted, and
@@ -422,6 +439,10 @@ impl Customization {
     /// # Errors
     /// [`TrustError`] when there is nothing of that kind to approve, or the trust can't be kept.
     pub fn grant(&self, grant: &Grant) -> Result<TrustReport, TrustError> {
+        if let Some(answer) = self.own_answer(grant)? {
+            self.own_delegation.write(answer)?;
+            return Ok(self.trust());
+        }
         // From the look at what is trusted on: an approval must not bring back what is revoked meanwhile.
         let lock = self.trust.lock()?;
         let mut state = self.trust.read().unwrap_or_default();
@@ -461,10 +482,34 @@ impl Customization {
                 let digest = self.team(&state)?.digest;
                 state.delegation = Some(DelegationAnswer { digest, allowed: *allowed });
             }
+            // It is none of this workspace.
+            Grant::OwnDelegation { .. } => {}
         }
         self.trust.write(&state)?;
         drop(lock);
         Ok(self.trust())
+    }
+
+    /// Returns what a grant answers about the user's own modes, if it is about them: within, none takes the answer back.
+    fn own_answer(&self, grant: &Grant) -> Result<Option<Option<DelegationAnswer>>, TrustError> {
+        let team = self.refresh().own_team.clone();
+        let answer = |digest, allowed| DelegationAnswer { digest, allowed };
+        let is_about = |digest: &Digest| team.as_ref().is_some_and(|team| team.digest == *digest);
+        Ok(match grant {
+            Grant::OwnDelegation { allowed: None } => Some(None),
+            Grant::OwnDelegation { allowed: Some(allowed) } => match &team {
+                Some(team) => Some(Some(answer(team.digest, *allowed))),
+                None => {
+                    let why =
+                        "it is asked only about several modes of your own of which none has `canDelegateTo`";
+                    let path = GLOBAL_MODES[1].to_owned();
+                    return Err(TrustError::NothingPending { path, why: why.to_owned() });
+                }
+            },
+            Grant::File { digest: Some(digest), .. } if is_about(digest) => Some(Some(answer(*digest, true))),
+            Grant::RefusedDelegation { digest } if is_about(digest) => Some(Some(answer(*digest, false))),
+            _ => None,
+        })
     }
 
     /// Returns the modes of the workspace's file that could be allowed to delegate to each other.
@@ -534,7 +579,7 @@ impl Customization {
     /// Reads again what has changed. Nobody waits for somebody else's reading: of two at once the later
     /// counts, and what it missed is read the next time.
     fn refresh(&self) -> Arc<Loaded> {
-        let trust = self.trust.read().unwrap_or_default();
+        let trust = self.trust_state();
         let loaded = Arc::clone(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
         let is_current = loaded.files_in_force(trust.trusted).all(ModeFile::is_current);
         if is_current && loaded.trust.as_ref() == Some(&trust) {
@@ -569,6 +614,13 @@ impl Loaded {
             modes = modes.with(file.modes().iter().cloned());
         }
         self.pending.clear();
+        self.own_team = Team::of_user(&self.global, &trust);
+        if let Some(team) = &self.own_team {
+            self.pending.extend(team.question());
+            if team.allowed == Some(true) {
+                modes = modes.delegating_among(&team.slugs);
+            }
+        }
         self.team = None;
         let mut of_project = Vec::new();
         if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
@@ -639,7 +691,31 @@ impl Team {
         let digest = shown(file.digest()?, &[format!("delegation among {}", slugs.join(" "))]);
         let answer = trust.delegation.filter(|answer| answer.digest == digest).map(|answer| answer.allowed);
         let allowed = if trust.approves_modes { Some(true) } else { answer };
-        Some(Self { slugs, digest, allowed })
+        Some(Self { path: PROJECT_MODES.to_owned(), slugs, digest, allowed })
+    }
+
+    /// The modes of the user's own files, from weak to strong; none where there is nothing to ask. The question is asked again when
+    /// a mode comes or goes: whatever else is written in the files is the user's own.
+    fn of_user(files: &[ModeFile], trust: &TrustState) -> Option<Self> {
+        let asked = || files.iter().filter(|file| !file.modes().is_empty() && !file.names_delegation());
+        let slugs: BTreeSet<&str> =
+            asked().flat_map(ModeFile::modes).map(|mode| mode.slug.as_str()).collect();
+        // A stronger file may have the same mode, and say to whom it may delegate.
+        let said = files.iter().filter(|file| file.names_delegation()).flat_map(ModeFile::modes);
+        let said: BTreeSet<&str> = said.map(|mode| mode.slug.as_str()).collect();
+        let slugs: Vec<String> = slugs.difference(&said).map(|slug| (*slug).to_owned()).collect();
+        if slugs.len() < 2 {
+            return None;
+        }
+        let path = asked().next_back()?.path().to_string_lossy().into_owned();
+        let digest = Digest::of(format!("delegation among own modes {}", slugs.join(" ")));
+        let answer = trust.own_delegation.filter(|answer| answer.digest == digest);
+        Some(Self { path, slugs, digest, allowed: answer.map(|answer| answer.allowed) })
+    }
+
+    /// The same, for users.
+    fn told(&self) -> TeamDelegation {
+        TeamDelegation { path: self.path.clone(), modes: self.slugs.clone(), allowed: self.allowed }
     }
 
     /// The question to the user; none where it has its answer.
@@ -648,7 +724,7 @@ impl Team {
             "the modes of this file may delegate to each other, as in Roo Code (none has `canDelegateTo`): {}",
             self.slugs.join(", ")
         );
-        let (path, digest) = (PROJECT_MODES.to_owned(), self.digest);
+        let (path, digest) = (self.path.clone(), self.digest);
         let question = PendingTrust { path, digest, kind: PendingKind::Delegation, widens: vec![line] };
         self.allowed.is_none().then_some(question)
     }

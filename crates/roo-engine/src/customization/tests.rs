@@ -71,15 +71,19 @@ impl TestWorkspace {
     }
 }
 
+fn directories(directory: &Path) -> Directories {
+    Directories {
+        config: directory.join("config"),
+        state: directory.join("state"),
+        home: Some(directory.join("home")),
+        settings_file: None,
+    }
+}
+
 fn open(directory: &Path) -> Customization {
     Customization::open(Setup {
         folders: vec![directory.join("work")],
-        directories: Directories {
-            config: directory.join("config"),
-            state: directory.join("state"),
-            home: Some(directory.join("home")),
-            settings_file: None,
-        },
+        directories: directories(directory),
         state_directory: directory.join("state/workspaces/one"),
     })
     .unwrap()
@@ -130,7 +134,9 @@ mod mode_files {
         let place = TestWorkspace::new();
         let named = |name: &str| MODE.replace("Poet", name);
         let name = || place.customization.modes().find("poet").unwrap().name.clone();
-        place.write(&format!("home/{}", ROO_CODE_MODES[0]), &named("Old"));
+        let of_roo_code =
+            ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml";
+        place.write(&format!("home/{of_roo_code}"), &named("Old"));
         assert_eq!(name(), "Old");
         place.write("config/custom_modes.yaml", &named("Mine"));
         assert_eq!(name(), "Mine");
@@ -470,6 +476,103 @@ mod trust {
             (targets(&place, "architect"), targets(&place, "poet")),
             (vec!["poet".into()], vec!["architect".into()])
         );
+    }
+
+    /// A file as users of Roo Code have it: none of its keys says who delegates to whom.
+    const OF_ROO_CODE: &str = r"customModes:
+  - slug: conductor
+    name: 🎼 Conductor
+    roleDefinition: |-
+      You are Roo, a strategic workflow orchestrator. You break down work and delegate it by `new_task`.
+    whenToUse: Use this mode for work that spans several specialties.
+    description: Coordinate specialists
+    groups: []
+    customInstructions: |-
+      1. Break the task down into logical subtasks.
+      2. Use the `new_task` tool with the mode that fits: test-writer or docs-writer.
+    source: global
+  - slug: test-writer
+    name: 🧪 Test Writer
+    roleDefinition: You are Roo, a testing specialist.
+    groups:
+      - read
+      - browser
+      - command
+      - - edit
+        - fileRegex: (__tests__/.*|.*\.test\.(ts|tsx)$)
+          description: Test files
+    source: global
+  - slug: docs-writer
+    name: ✍️ Docs Writer
+    roleDefinition: You are Roo, a technical writer.
+    groups: [read, [edit, { fileRegex: \.md$, description: Markdown }], mcp]
+    source: global
+";
+
+    #[test]
+    fn the_users_own_modes_of_roo_code_may_delegate_in_every_workspace_if_the_user_says_so() {
+        let place = TestWorkspace::new();
+        let file =
+            "home/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml";
+        place.write(file, OF_ROO_CODE);
+        assert_eq!(place.problems(), Vec::<String>::new());
+        assert_eq!(targets(&place, "conductor"), Vec::<String>::new(), "until there is an answer");
+        // The workspace is not trusted, and it isn't about it.
+        let asked = question(&place).unwrap();
+        assert!(asked.path.ends_with("/custom_modes.yaml"), "{asked:?}");
+        let report = place.customization.trust();
+        let modes = vec!["conductor".to_owned(), "docs-writer".to_owned(), "test-writer".to_owned()];
+        assert_eq!((report.trusted, report.delegation), (false, None));
+        assert_eq!(report.own_delegation.unwrap().modes, modes);
+
+        let grant = Grant::File { path: asked.path, digest: Some(asked.digest) };
+        let report = place.customization.grant(&grant).unwrap();
+        assert_eq!((report.trusted, report.pending_approvals), (false, vec![]), "nothing else is granted");
+        assert_eq!(targets(&place, "conductor"), ["docs-writer", "test-writer"]);
+        assert_eq!(targets(&place, "docs-writer"), ["conductor", "test-writer"]);
+        assert_eq!(targets(&place, "code"), ["debug"], "no other mode gets anything by it");
+        let other = Customization::open(Setup {
+            folders: vec![],
+            directories: directories(place.directory.path()),
+            state_directory: place.path("other"),
+        });
+        assert_eq!(
+            other.unwrap().modes().find("conductor").unwrap().can_delegate_to.len(),
+            2,
+            "elsewhere too"
+        );
+
+        // What is written in a mode is its user's own; another mode is another question.
+        place.write(file, &OF_ROO_CODE.replace("a testing specialist", "a tester"));
+        assert_eq!(targets(&place, "conductor"), ["docs-writer", "test-writer"]);
+        place.write(file, &OF_ROO_CODE.replace("docs-writer", "book-writer"));
+        assert_eq!((targets(&place, "conductor"), question(&place).is_some()), (vec![], true));
+        place.write(file, OF_ROO_CODE);
+        place.customization.grant(&Grant::OwnDelegation { allowed: None }).unwrap();
+        assert_eq!((targets(&place, "conductor"), question(&place).is_some()), (vec![], true), "taken back");
+    }
+
+    #[test]
+    fn who_says_no_for_their_own_modes_is_not_asked_again_and_what_a_file_says_counts() {
+        let place = TestWorkspace::new();
+        place.write("config/custom-modes.yaml", OF_ROO_CODE);
+        let digest = question(&place).unwrap().digest;
+        place.customization.grant(&Grant::RefusedDelegation { digest }).unwrap();
+        assert_eq!((question(&place), targets(&place, "conductor")), (None, vec![]));
+        place.customization.grant(&Grant::OwnDelegation { allowed: Some(true) }).unwrap();
+        assert_eq!(targets(&place, "conductor"), ["docs-writer", "test-writer"]);
+        // The workspace's trust is another matter, and takes nothing back.
+        place.customization.grant(&Grant::Workspace).unwrap();
+        place.customization.revoke().unwrap();
+        assert_eq!(targets(&place, "conductor"), ["docs-writer", "test-writer"]);
+        place.write("config/custom-modes.yaml", &format!("{OF_ROO_CODE}    canDelegateTo: [conductor]\n"));
+        assert_eq!(
+            (targets(&place, "conductor"), targets(&place, "docs-writer")),
+            (vec![], vec!["conductor".into()])
+        );
+        assert_eq!((question(&place), place.customization.trust().own_delegation), (None, None));
+        let answer = Grant::OwnDelegation { allowed: Some(true) };
+        assert!(matches!(place.customization.grant(&answer), Err(TrustError::NothingPending { .. })));
     }
 
     #[test]

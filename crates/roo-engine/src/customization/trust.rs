@@ -29,6 +29,8 @@ pub(super) struct TrustState {
     pub(super) approved: BTreeSet<(String, Digest)>,
     /// Answer to the question whether the modes of a file may delegate to each other.
     pub(super) delegation: Option<DelegationAnswer>,
+    /// The same of the user's own modes, which is kept for all workspaces together.
+    pub(super) own_delegation: Option<DelegationAnswer>,
     /// True if the modes count as if all of their files were approved, for what runs nothing.
     pub(super) approves_modes: bool,
 }
@@ -65,7 +67,8 @@ pub enum Grant {
         /// Digest that the user has seen; none for the file as it is.
         digest: Option<Digest>,
     },
-    /// The modes of the workspace's file may not delegate to each other, which is not asked again for this version of it.
+    /// The modes of the workspace's file, or the user's own, may not delegate to each other, which is not asked again for them as
+    /// they are.
     RefusedDelegation {
         /// Digest of what the user has seen.
         digest: Digest,
@@ -74,6 +77,11 @@ pub enum Grant {
     Delegation {
         /// The answer.
         allowed: bool,
+    },
+    /// Whether the user's own modes may delegate to each other, as they are now, in every workspace.
+    OwnDelegation {
+        /// The answer; none to be asked again.
+        allowed: Option<bool>,
     },
 }
 
@@ -220,6 +228,7 @@ impl TrustStore {
             trusted: stored.trusted,
             approved,
             delegation: stored.delegation,
+            own_delegation: None,
             approves_modes: false,
         })
     }

@@ -31,7 +31,7 @@ use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
 use crate::policy::Permit;
-use crate::tool_run::{BackgroundCommands, Outcome, StopReason, TaskBrowser};
+use crate::tool_run::{BackgroundCommands, ForegroundControl, Outcome, StopReason, TaskBrowser};
 use roo_catalog::Effect as ToolEffect;
 use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
 use roo_model::prompts::replies;
@@ -75,7 +75,7 @@ struct RunningEffect {
     effect: Effect,
     generation: u64,
     cancel: CancellationToken,
-    to_background: CancellationToken,
+    foreground: ForegroundControl,
     handle: JoinHandle<()>,
 }
 
@@ -538,11 +538,11 @@ impl Actor {
                 Ok(CommandOutcome::Settled(Reply::Done))
             }
             Command::Background => {
-                let Some(running) = self.running_command(id) else {
-                    let problem = "it has no command in the foreground".to_owned();
-                    return Err(EngineError::WrongState { task: id.clone(), problem });
-                };
-                running.to_background.cancel();
+                self.foreground_command(id)?.to_background.cancel();
+                Ok(CommandOutcome::Settled(Reply::Done))
+            }
+            Command::StopForeground => {
+                self.foreground_command(id)?.stop.cancel();
                 Ok(CommandOutcome::Settled(Reply::Done))
             }
             Command::Stop(command) => {
@@ -759,11 +759,15 @@ impl Actor {
     }
 
     /// Finds the foreground command of a task, or else of a branch below it.
-    fn running_command(&self, top: &TaskId) -> Option<&RunningEffect> {
+    fn foreground_command(&self, top: &TaskId) -> Result<&ForegroundControl, EngineError> {
         let runs =
             |task: &&Task| self.tree.is_within(&task.id, top) && task.current_effect() == ToolEffect::Execute;
-        self.tree.tasks().iter().filter(runs).find_map(|task| {
+        let found = self.tree.tasks().iter().filter(runs).find_map(|task| {
             self.running(&task.id).filter(|running| matches!(running.effect, Effect::RunTool { .. }))
+        });
+        found.map(|running| &running.foreground).ok_or_else(|| {
+            let problem = "it has no command in the foreground".to_owned();
+            EngineError::WrongState { task: top.clone(), problem }
         })
     }
 
@@ -895,7 +899,7 @@ impl Actor {
                 cancel: self.cancel.clone(),
                 background: Arc::clone(&self.background),
                 browser: Arc::default(),
-                to_background: CancellationToken::new(),
+                foreground: ForegroundControl::default(),
             };
             let asking = HookDispatch::new(root, &context);
             tokio::spawn(async move { asking.session_ended().await });
@@ -1115,21 +1119,21 @@ impl Actor {
         self.generation += 1;
         let cancel = self.cancel.child_token();
         let reporter = Reporter::new(sender, id.clone(), self.generation);
-        let to_background = CancellationToken::new();
+        let foreground = ForegroundControl::default();
         let context = EffectContext {
             services: self.services.for_task(&self.tree, task),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
             background: Arc::clone(&self.background),
             browser: Arc::clone(self.browsers.entry(id.clone()).or_default()),
-            to_background: to_background.clone(),
+            foreground: foreground.clone(),
         };
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
         let rendered = driven.rendered.clone();
         let handle = effects::start(effect.clone(), task, &self.tree, permit, rendered, context, reporter);
         driven.running =
-            Some(RunningEffect { effect, generation: self.generation, cancel, to_background, handle });
+            Some(RunningEffect { effect, generation: self.generation, cancel, foreground, handle });
     }
 
     fn stop_effect(&mut self, id: &TaskId) {

@@ -53,6 +53,8 @@ pub(super) enum Command {
     Delete,
     /// The command that the task runs, or one of its branches, goes to the background.
     Background,
+    /// The command that the task runs, or one of its branches, is to end.
+    StopForeground,
     /// A command in the background is to end.
     Stop(CommandId),
     /// A standing rule about this was made: what waits for an approval that it may decide is judged again.

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::Journal;
 use super::services::EngineServices;
-use crate::tool_run::{BackgroundCommands, TaskBrowser};
+use crate::tool_run::{BackgroundCommands, ForegroundControl, TaskBrowser};
 
 /// Context of an effect.
 pub(super) struct EffectContext {
@@ -17,6 +17,6 @@ pub(super) struct EffectContext {
     pub(super) background: Arc<BackgroundCommands>,
     /// The task's browser.
     pub(super) browser: Arc<TaskBrowser>,
-    /// Sends the command that the effect runs to the background.
-    pub(super) to_background: CancellationToken,
+    /// Steers the command that the effect runs.
+    pub(super) foreground: ForegroundControl,
 }

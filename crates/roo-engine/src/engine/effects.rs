@@ -637,7 +637,7 @@ fn tool_context(
         command_id: CommandId::of_call(call_id),
         background: Arc::clone(&around.background),
         browser: Arc::clone(&around.browser),
-        to_background: around.to_background.clone(),
+        foreground: around.foreground.clone(),
         commands: Arc::clone(&around.services.commands),
         shadow: around.services.shadow.clone().filter(|_| around.services.commands.starts_processes()),
         extractor: Extractor::own(),

@@ -5,7 +5,7 @@
 //! nothing of them was judged or run here, and a replay says nothing about them. The id of the request follows from the
 //! other program's, so that a task is imported once.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -63,35 +63,69 @@ pub struct ImportedRequest {
     pub was_known: bool,
 }
 
-/// Makes a finished request of a task that another program kept. Reads and writes the disk.
+/// The requests of a workspace that another program's tasks have become, and those that they are to become.
 ///
-/// # Errors
-/// [`EngineError::Store`] when its log can't be written.
-pub fn import_task(
-    directory: &WorkspaceDirectory,
-    program: &str,
-    past: &PastTask,
-    settings: ImportSettings,
-) -> Result<ImportedRequest, EngineError> {
-    let (task_id, urid) = ids(program, past);
-    let request = directory.request(&task_id);
-    if request.exists() {
-        return Ok(ImportedRequest { task_id, urid, was_known: true });
+/// A task is known again by its own id alone. When it began says only where it stands in the history: what tells that may change
+/// as the task goes on.
+pub struct ImportedRequests {
+    directory: WorkspaceDirectory,
+    /// By the part of their ids that follows from the other program's.
+    known: HashMap<String, TaskId>,
+}
+
+impl ImportedRequests {
+    /// Those of a workspace. Reads the names of its requests.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when they can't be read.
+    pub fn open(directory: WorkspaceDirectory) -> Result<Self, EngineError> {
+        let requests = directory.requests()?.into_iter();
+        let known = requests.filter_map(|id| Some((lasting_part(&id)?.to_owned(), id))).collect();
+        Ok(Self { directory, known })
     }
-    let Some(records) = records(&task_id, &urid, program, past, settings) else {
-        // The first event makes a task, whatever is in it.
-        return Err(EngineError::NotFound { what: "task", id: past.item.id.clone() });
-    };
-    let is_new = request.create_whole(&records)?;
-    Ok(ImportedRequest { task_id, urid, was_known: !is_new })
+
+    /// Returns whether a task of another program was imported. Reads the disk.
+    pub fn has(&self, program: &str, past: &PastTask) -> bool {
+        self.known_id(&ids(program, past).0).is_some()
+    }
+
+    /// The id by which a request that would have this one is there.
+    fn known_id(&self, id: &TaskId) -> Option<&TaskId> {
+        let known = self.known.get(lasting_part(id)?)?;
+        self.directory.request(known).exists().then_some(known)
+    }
+
+    /// Makes a finished request of a task that another program kept. Reads and writes the disk.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when its log can't be written.
+    pub fn import(
+        &mut self,
+        program: &str,
+        past: &PastTask,
+        settings: ImportSettings,
+    ) -> Result<ImportedRequest, EngineError> {
+        let (task_id, urid) = ids(program, past);
+        if let Some(known) = self.known_id(&task_id) {
+            return Ok(ImportedRequest { task_id: known.clone(), urid, was_known: true });
+        }
+        let Some(records) = records(&task_id, &urid, program, past, settings) else {
+            // The first event makes a task, whatever is in it.
+            return Err(EngineError::NotFound { what: "task", id: past.item.id.clone() });
+        };
+        let is_new = self.directory.request(&task_id).create_whole(&records)?;
+        self.known.extend(lasting_part(&task_id).map(|part| (part.to_owned(), task_id.clone())));
+        Ok(ImportedRequest { task_id, urid, was_known: !is_new })
+    }
 }
 
-/// Returns whether a task of another program was imported into a workspace.
-pub fn is_imported(directory: &WorkspaceDirectory, program: &str, past: &PastTask) -> bool {
-    directory.request(&ids(program, past).0).exists()
+/// The part of a request's id behind its time.
+fn lasting_part(id: &TaskId) -> Option<&str> {
+    const TIME: usize = "01234567-89ab-".len();
+    id.as_str().get(TIME..).filter(|part| !part.is_empty())
 }
 
-/// The ids of the request that a task becomes: the same for the same task.
+/// The ids of the request that a task becomes. But for their time they follow from the task's own id.
 fn ids(program: &str, past: &PastTask) -> (TaskId, Urid) {
     let digest = Digest::of_parts(&[program.as_bytes(), b"\0", past.item.id.as_bytes()]);
     let (mut random, mut shown) = ([0; 10], [0; 16]);

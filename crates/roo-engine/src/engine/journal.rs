@@ -5,6 +5,7 @@
 //! however much of it has come since the last look.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ const COLLECT: Duration = Duration::from_millis(30);
 pub struct Journal {
     root: TaskId,
     directory: RequestDirectory,
-    /// The newest number when the request came to live in this process.
-    opened_at: u64,
+    /// The newest number when the request last came to live in this process.
+    opened_at: AtomicU64,
     inner: Mutex<Inner>,
     /// There is a new event, tree or trouble.
     changed: watch::Sender<()>,
@@ -102,7 +103,8 @@ impl Journal {
             troubles: 0,
         };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
-        Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
+        let opened_at = AtomicU64::new(published);
+        Arc::new(Self { root, directory, opened_at, inner: Mutex::new(inner), changed, grown })
     }
 
     /// The directory of the request.
@@ -125,9 +127,14 @@ impl Journal {
         &self.root
     }
 
-    /// The newest number when the request came to live in this process; 0 for a new one.
+    /// The newest number when the request last came to live in this process; 0 for a new one.
     pub fn opened_at(&self) -> u64 {
-        self.opened_at
+        self.opened_at.load(Ordering::Relaxed)
+    }
+
+    /// The request comes to live in this process, with this newest number. Those who followed it before have the same journal.
+    pub(super) fn reopen(&self, newest: u64) {
+        self.opened_at.store(newest, Ordering::Relaxed);
     }
 
     /// The newest published number.

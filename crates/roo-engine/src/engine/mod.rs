@@ -101,7 +101,7 @@ pub use self::changes::as_diff;
 pub use self::checkpoints::{ChangedBy, ComparedFile, ComparedRequest, Comparison};
 pub use self::compaction::instructions_share;
 pub use self::descriptors::blocking_threads;
-pub use self::imports::{ImportSettings, ImportedRequest, import_task, is_imported};
+pub use self::imports::{ImportSettings, ImportedRequest, ImportedRequests};
 pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
@@ -635,6 +635,7 @@ impl Engine {
         audit::recover_interrupted(&tree, &services);
         let first = self.settle_restores(&tree, tree.interrupt()).await;
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
+        journal.reopen(log.last_seq());
         if let Some(damage) = damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
@@ -803,6 +804,15 @@ impl Engine {
     /// [`EngineError::WrongState`] when it runs none.
     pub async fn background_command(&self, task: &TaskId) -> Result<(), EngineError> {
         self.command(task, Command::Background).await.map(|_| ())
+    }
+
+    /// Ends the command that a task runs in the foreground, or one of its branches; the task goes on with what it printed. Returns
+    /// before it has ended.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] when it runs none.
+    pub async fn stop_foreground_command(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.command(task, Command::StopForeground).await.map(|_| ())
     }
 
     /// Ends a command in the background. Returns before it has ended.

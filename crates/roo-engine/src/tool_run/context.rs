@@ -57,8 +57,8 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// The task's browser.
     pub browser: Arc<TaskBrowser>,
-    /// Sends the running command to the background.
-    pub to_background: CancellationToken,
+    /// Steers the command that the call runs in the foreground.
+    pub foreground: ForegroundControl,
     /// Runs commands that no sandbox bounds.
     pub commands: Arc<dyn CommandRunner>,
     /// Through which it is found what a command changes that nothing supervises; none where that isn't wanted.
@@ -121,6 +121,15 @@ impl RequestChanges for NoChanges {
     fn diff<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<RequestDiff, String>> {
         Box::pin(std::future::ready(Ok(RequestDiff::default())))
     }
+}
+
+/// What the user may want of a command in the foreground. Clones steer the same one.
+#[derive(Clone, Debug, Default)]
+pub struct ForegroundControl {
+    /// Sends it to the background.
+    pub to_background: CancellationToken,
+    /// Ends it; its call has the result that it was stopped.
+    pub stop: CancellationToken,
 }
 
 /// Time limits of commands, in the foreground and in all.

@@ -13,7 +13,9 @@ mod task_browser;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
 pub use command_runner::{CommandRunner, ShowOutput, UserShell};
-pub use context::{CommandLimits, NoChanges, RecentOf, RequestChanges, RequestDiff, ToolContext};
+pub use context::{
+    CommandLimits, ForegroundControl, NoChanges, RecentOf, RequestChanges, RequestDiff, ToolContext,
+};
 pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
 pub use recorded::{RecordedFile, RecordedLines, recorded};
 pub use removed_encodings::RemovedEncodings;

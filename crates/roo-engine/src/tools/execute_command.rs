@@ -236,7 +236,8 @@ async fn attend(
     context: &ToolContext,
 ) -> ForegroundEnd {
     let mut cancelled = context.cancel.clone();
-    let mut asked = context.to_background.clone();
+    let mut asked = context.foreground.to_background.clone();
+    let mut unwanted = context.foreground.stop.clone();
     let mut deadline = wait.and_then(|wait| Some((Instant::now().checked_add(wait)?, wait)));
     let mut silence = context.command_limits.timeout.is_none().then_some(SILENCE);
     loop {
@@ -246,6 +247,11 @@ async fn attend(
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
+                continue;
+            }
+            () = unwanted.cancelled() => {
+                running.stop(StopReason::User);
+                unwanted = CancellationToken::new();
                 continue;
             }
             () = asked.cancelled() => {
@@ -860,11 +866,22 @@ mod tests {
 
     /// Runs a command that goes to the background when it has printed something.
     async fn run_to_background(fixture: &mut Fixture, command: &str) -> (Outcome, Arc<RunningCommand>) {
-        let to_background = fixture.context.to_background.clone();
+        let to_background = fixture.context.foreground.to_background.clone();
         fixture.context.output = Arc::new(move |_| to_background.cancel());
         let outcome = run_in(fixture, command, None).await;
         let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
         (outcome, running)
+    }
+
+    #[tokio::test]
+    async fn the_user_stops_a_command_in_the_foreground_and_its_call_says_so() {
+        let mut fixture = Fixture::new(&[]);
+        let stop = fixture.context.foreground.stop.clone();
+        fixture.context.output = Arc::new(move |_| stop.cancel());
+        let outcome = run_in(&fixture, "echo begun; sleep 600", None).await;
+        assert_eq!((outcome.status, outcome.summary.as_str()), (ToolStatus::Ok, "stopped by the user"));
+        assert!(outcome.text.contains("The user stopped the command"), "{}", outcome.text);
+        assert!(outcome.text.contains("begun"), "{}", outcome.text);
     }
 
     #[tokio::test]

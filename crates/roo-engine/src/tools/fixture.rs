@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::intent_store::Orchestration;
 use crate::server_tools::NoTask;
-use crate::tool_run::{CommandLimits, NoChanges, ToolContext, UserShell};
+use crate::tool_run::{CommandLimits, ForegroundControl, NoChanges, ToolContext, UserShell};
 use roo_documents::Extractor;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
@@ -61,7 +61,7 @@ impl Fixture {
             command_id: CommandId::new("cmd-1"),
             background: Arc::default(),
             browser: Arc::default(),
-            to_background: CancellationToken::new(),
+            foreground: ForegroundControl::default(),
             commands: Arc::new(UserShell),
             shadow: None,
             changes: Arc::new(NoChanges),

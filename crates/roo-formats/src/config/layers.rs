@@ -1042,6 +1042,7 @@ redactSecrets: false
             "redactSecrets": false,
             "index": { "enabled": true, "embeddings": "evil" },
             "imageGeneration": { "profile": "evil", "api": "chat" },
+            "ipcSocket": "/evil/roo.sock",
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

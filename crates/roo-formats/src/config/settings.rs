@@ -54,6 +54,10 @@ pub struct Settings {
     pub index: IndexSettings,
     /// The endpoint by which agents generate images (`generate_image`).
     pub image_generation: ImageGenerationSettings,
+    /// The Unix socket at which the language server serves programs that drove Roo Code over its IPC: an absolute path, in a folder
+    /// that only you can enter. `ROO_CODE_IPC_SOCKET_PATH` in the server's environment counts before it. It is read when an
+    /// editor opens a workspace.
+    pub ipc_socket: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -76,6 +80,7 @@ impl Default for Settings {
             system_context: SystemContext::default(),
             index: IndexSettings::default(),
             image_generation: ImageGenerationSettings::default(),
+            ipc_socket: None,
         }
     }
 }
@@ -473,6 +478,7 @@ mod tests {
             },
             "index": { "enabled": true, "embeddings": null },
             "imageGeneration": { "profile": null, "api": null },
+            "ipcSocket": null,
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());

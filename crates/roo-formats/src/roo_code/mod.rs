@@ -5,6 +5,7 @@
 //! provider's name, and `globalSettings`. Keys of providers stay in the file. What would let agents do something unasked is kept
 //! apart from the rest, so that nobody grants it without meaning to.
 
+pub mod places;
 mod providers;
 pub mod tasks;
 
@@ -78,6 +79,8 @@ pub struct ExportedSettings {
     pub approvals: Vec<ExportedSetting>,
     /// The text that was added to every mode's prompt.
     pub custom_instructions: Option<String>,
+    /// The user's modes, as a file of modes has them. Those of projects stay in their `.roomodes`.
+    pub modes: Vec<Value>,
     /// Sentences on profiles that could not be read.
     pub refused: Vec<String>,
     /// Sentences on what else is not carried over, or not as it was.
@@ -249,13 +252,14 @@ impl ExportedSettings {
             ));
         }
         let modes = global.get("customModes").and_then(Value::as_array);
-        let modes: Vec<&str> =
-            modes.into_iter().flatten().filter_map(|mode| mode.get("slug")?.as_str()).collect();
-        if !modes.is_empty() {
+        let of_project = |mode: &&Value| mode.get("source").and_then(Value::as_str) == Some("project");
+        let (project, own): (Vec<&Value>, Vec<&Value>) = modes.into_iter().flatten().partition(of_project);
+        self.modes = own.into_iter().cloned().collect();
+        let project: Vec<&str> = project.into_iter().filter_map(|mode| mode.get("slug")?.as_str()).collect();
+        if !project.is_empty() {
             self.left_out.push(format!(
-                "your modes {}: they are read where VS Code keeps them; elsewhere, copy custom_modes.yaml into the \
-                 configuration directory",
-                modes.join(", ")
+                "the modes {} of a project: they count from its .roomodes, once you trust it",
+                project.join(", ")
             ));
         }
     }

@@ -66,8 +66,9 @@ fn limits_and_refused_commands_are_settings_and_what_was_allowed_is_apart() {
         "allowedCommands": ["npm test", "git  log", "*", "echo \"a b\"", "npm test"], "deniedCommands": ["git push"],
         "allowedMaxRequests": 500, "allowedMaxCost": 2.5, "commandExecutionTimeout": 0,
         "customInstructions": " Be brief.\n", "customModePrompts": {"code": {"roleDefinition": "You …"}, "ask": {}},
-        "customModes": [{"slug": "docs"}],
+        "customModes": [{"slug": "docs", "source": "global"}, {"slug": "team", "source": "project"}],
     }}));
+    assert_eq!(read.modes, [json!({"slug": "docs", "source": "global"})]);
     assert_debug_snapshot!((read.settings, read.approvals, read.custom_instructions, read.left_out));
 }
 

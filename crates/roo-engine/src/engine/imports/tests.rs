@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -269,15 +268,38 @@ fn a_fork_from_within_an_import_replays_from_there() {
 fn a_task_is_imported_once() {
     let state = tempfile::tempdir().unwrap();
     let directory = WorkspaceDirectory::new(state.path(), Path::new("/work"));
+    let mut requests = ImportedRequests::open(directory.clone()).unwrap();
     let task = long_task();
-    assert!(!is_imported(&directory, "Roo Code", &task));
-    let first = import_task(&directory, "Roo Code", &task, settings()).unwrap();
-    assert!(!first.was_known && is_imported(&directory, "Roo Code", &task));
-    let again = import_task(&directory, "Roo Code", &task, settings()).unwrap();
+    assert!(!requests.has("Roo Code", &task));
+    let first = requests.import("Roo Code", &task, settings()).unwrap();
+    assert!(!first.was_known && requests.has("Roo Code", &task));
+    let again = requests.import("Roo Code", &task, settings()).unwrap();
     assert_eq!(again, ImportedRequest { was_known: true, ..first.clone() });
     assert_eq!(directory.requests().unwrap(), [first.task_id]);
     // The same id in another program is another task.
-    assert!(!import_task(&directory, "Cline", &task, settings()).unwrap().was_known);
+    assert!(!requests.import("Cline", &task, settings()).unwrap().was_known);
+}
+
+#[test]
+fn a_task_is_known_again_by_its_id_whatever_else_of_it_has_changed() {
+    let state = tempfile::tempdir().unwrap();
+    let directory = WorkspaceDirectory::new(state.path(), Path::new("/work"));
+    let mut task = long_task();
+    task.item.id = "a-session".to_owned();
+    let first =
+        ImportedRequests::open(directory.clone()).unwrap().import("Roo Code", &task, settings()).unwrap();
+    // It has gone on, and its first messages are gone with their times.
+    task.created_at += 86_400_000;
+    let mut later = ImportedRequests::open(directory.clone()).unwrap();
+    assert!(later.has("Roo Code", &task));
+    let again = later.import("Roo Code", &task, settings()).unwrap();
+    assert_eq!((again.task_id, again.was_known), (first.task_id.clone(), true));
+    task.item.id = "another-session".to_owned();
+    assert!(!later.has("Roo Code", &task));
+    // One that was deleted may come again.
+    std::fs::remove_dir_all(directory.request(&first.task_id).path()).unwrap();
+    task.item.id = "a-session".to_owned();
+    assert!(!later.import("Roo Code", &task, settings()).unwrap().was_known);
 }
 
 /// Contents of messages, with the ids of calls counted.

@@ -196,7 +196,8 @@ fn told(text: &str) -> Option<InputPart> {
     (!text.is_empty()).then(|| InputPart::Text(text.to_owned()))
 }
 
-fn answer(block: &Value) -> Option<AnswerPart> {
+/// The part of an answer that a block is, in the shape of Anthropic's messages or the AI SDK's; none for what is empty or unknown.
+pub(crate) fn answer(block: &Value) -> Option<AnswerPart> {
     let text = |key: &str| {
         let text = block.get(key)?.as_str()?.trim();
         (!text.is_empty()).then(|| text.to_owned())
@@ -216,7 +217,7 @@ fn call(id: Option<String>, name: Option<String>, input: Option<&Value>) -> Opti
 }
 
 /// The data URL of an image.
-fn image(block: &Value) -> Option<String> {
+pub(crate) fn image(block: &Value) -> Option<String> {
     let field = |object: &Value, key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
     if let Some(source) = block.get("source") {
         let (kind, data) = (field(source, "media_type")?, field(source, "data")?);

@@ -110,7 +110,7 @@ fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
 }
 
 /// A number of things. JavaScript has no whole numbers of its own; the cast saturates.
-pub(super) fn count(value: Option<&Value>) -> u64 {
+pub(crate) fn count(value: Option<&Value>) -> u64 {
     let Some(value) = value else { return 0 };
     value.as_u64().or_else(|| value.as_f64().map(|number| number as u64)).unwrap_or_default()
 }

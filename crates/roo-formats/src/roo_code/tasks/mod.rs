@@ -13,7 +13,9 @@ mod ui_messages;
 use serde_json::{Map, Value};
 
 use self::conversation::Conversation;
+pub(crate) use self::conversation::{answer as answer_part, image as image_url};
 pub use self::item::TaskItem;
+pub(crate) use self::item::count;
 use self::ui_messages::Shown;
 
 /// Name of the file of a task's entry in the history.

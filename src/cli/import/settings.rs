@@ -1,25 +1,25 @@
-//! `roo-lsp import`: profiles and settings that another program exported, written beside what the user has already.
-//!
-//! MCP servers have an import of their own, in `mcp`, and so have tasks, in `import_tasks`.
+//! `roo-lsp import roo FILE`: profiles, settings, instructions and modes that Roo Code exported, written beside what the user has
+//! already. Keys are asked for anew.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::arguments::{Common, ImportRoo};
-use super::import_tasks::{import_tasks, usual_places};
-use super::mcp::secrets::{has_credentials, is_clear};
-use super::session::{SessionContext, environment};
-use super::{CliError, Ending, terminal};
+use super::modes;
+use crate::cli::arguments::{Common, ImportRoo};
+use crate::cli::mcp::secrets::{has_credentials, is_clear};
+use crate::cli::session::{SessionContext, environment};
+use crate::cli::{CliError, Ending, terminal};
 use crate::configuration_file::{ConfigurationFile, read};
 use crate::live_settings::Configured;
 use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError};
 use crate::shell_word::shell_word;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
+use roo_formats::modes::Source;
 use roo_formats::roo_code::{ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT};
 use roo_model::providers::{self, KeyState};
 use roo_text::render::exact_line;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The file for the instructions for all modes, below the home directory.
 const INSTRUCTIONS: &str = ".roo/rules/roo-code-custom-instructions.md";
@@ -37,29 +37,8 @@ struct SettingsPlan {
     kept: Vec<String>,
 }
 
-/// Imports what Roo Code exported or keeps. Fails if something was left out.
-pub(super) fn import_roo(common: &Common, arguments: &ImportRoo) -> Result<Ending, CliError> {
-    match &arguments.path {
-        Some(directory) if directory.is_dir() => {
-            import_tasks(common, arguments, std::slice::from_ref(directory))
-        }
-        Some(file) => import_settings(common, arguments, file),
-        None => {
-            let places = usual_places(&SessionContext::find(common)?);
-            if places.is_empty() {
-                return Err(CliError::Other(
-                    "Roo Code has no tasks in the usual places; give its directory rooveterinaryinc.roo-cline, or an \
-                     exported settings file"
-                        .to_owned(),
-                ));
-            }
-            import_tasks(common, arguments, &places)
-        }
-    }
-}
-
 /// Imports an exported file. Fails if a profile was left out.
-fn import_settings(common: &Common, arguments: &ImportRoo, file: &Path) -> Result<Ending, CliError> {
+pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let path = exact_line(&file.display().to_string());
     let exported = match read(file, FILE_LIMIT) {
@@ -106,7 +85,11 @@ fn import_settings(common: &Common, arguments: &ImportRoo, file: &Path) -> Resul
             .map_err(|error| CliError::Other(format!("can't write {}: {error}", file.path().display())))?;
     }
     let instructions = instructions.as_ref().map(|(file, _)| file.path());
-    tell(&exported, &plan, &file, arguments, instructions)?;
+    let new_modes = new_modes(&context, &exported)?;
+    if let Some(text) = &new_modes {
+        modes::import_text(&context, &path, text, arguments.dry_run)?;
+    }
+    tell(&exported, &plan, &file, arguments, (instructions, new_modes.is_some()))?;
     for sentence in exported.refused.iter().chain(&exported.left_out).chain(&plan.kept) {
         writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(sentence))?;
     }
@@ -116,7 +99,24 @@ fn import_settings(common: &Common, arguments: &ImportRoo, file: &Path) -> Resul
             "roo-lsp: not imported: what Roo Code was allowed to do without asking; --approvals imports it"
         )?;
     }
+    if !arguments.dry_run && new_modes.is_some() {
+        modes::ask_delegation(&context)?;
+    }
     Ok(if exported.refused.is_empty() { Ending::Done } else { Ending::Failed })
+}
+
+/// The exported modes that the user doesn't have, as a file of modes; none where there is none.
+fn new_modes(context: &SessionContext, exported: &ExportedSettings) -> Result<Option<String>, CliError> {
+    if exported.modes.is_empty() {
+        return Ok(None);
+    }
+    let known = context.customization()?.modes();
+    let is_known = |slug: &str| known.get(slug).is_some_and(|mode| mode.source == Source::Global);
+    let slug = |mode: &Value| mode.get("slug").and_then(Value::as_str).map(str::to_owned);
+    let is_new = |mode: &&Value| slug(mode).is_none_or(|slug| !is_known(&slug));
+    let new: Vec<&Value> = exported.modes.iter().filter(is_new).collect();
+    // Files of modes are YAML, and JSON is.
+    Ok((!new.is_empty()).then(|| format!("{:#}\n", json!({ "customModes": new }))))
 }
 
 /// Reason why a profile can't be written.
@@ -221,7 +221,7 @@ fn tell(
     plan: &SettingsPlan,
     file: &Path,
     arguments: &ImportRoo,
-    instructions: Option<&Path>,
+    (instructions, has_modes): (Option<&Path>, bool),
 ) -> Result<(), CliError> {
     let mut out = terminal::stdout();
     let written: Vec<&ExportedProfile> =
@@ -245,7 +245,7 @@ fn tell(
     if let Some(path) = instructions {
         writeln!(out, "instructions for all modes: {done} {}", path.display())?;
     }
-    if !changes_settings && instructions.is_none() {
+    if !changes_settings && instructions.is_none() && !has_modes {
         writeln!(out, "there is nothing to import")?;
     }
     let needs_key = |profile: &&&ExportedProfile| {
