@@ -46,6 +46,7 @@ mod trace;
 mod transcript;
 mod tree_footer;
 mod trust;
+mod web;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -162,6 +163,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         }
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Ipc(ipc) => block_on(ipc::ipc(common, ipc))?,
+        Subcommand::Web(web) => block_on(web::web(common, web))?,
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,
