@@ -19,7 +19,8 @@ pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
     check_folder(&context, common.workspace.is_some())?;
     let mut signals = Signals::listen()?;
     let server = WebServer::bind(web.listen, web.origin.as_ref()).await;
-    let server = server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
+    let server =
+        server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
     let address = format!("{}#token={}", server.address(), server.access().token());
     let (engines, cancel) = (Arc::<SharedEngines>::default(), CancellationToken::new());
     let serving = server.serve(

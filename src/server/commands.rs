@@ -173,7 +173,11 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
         "roo.newTask" => &["prompt", "mode", "profile", "images", "context"],
         "roo.sendPrompt" => &["uri", "approvalId", "digest"],
-        "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" | "roo.openInBrowser"
+        "roo.openTask"
+        | "roo.cancel"
+        | "roo.resume"
+        | "roo.showTree"
+        | "roo.openInBrowser"
         | "roo.backgroundCommand" => &["taskId"],
         "roo.stopCommand" => &["commandId", "taskId"],
         "roo.send" => &["text", "taskId", "images", "when"],

@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 use super::handlers;
 use super::intake::{self, IntakeEnd};
-use super::session::{ProcessServices, Session};
 use super::services::WorkspaceServices;
+use super::session::{ProcessServices, Session};
 use super::shared_engines::{EngineSource, Sharing};
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};

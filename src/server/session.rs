@@ -177,7 +177,9 @@ impl Session {
         };
         let services = match &self.engine_source {
             EngineSource::Lent(services) => Arc::clone(services),
-            EngineSource::Own => WorkspaceServices::open(opening(Arc::clone(&self.documents), editor)).await?,
+            EngineSource::Own => {
+                WorkspaceServices::open(opening(Arc::clone(&self.documents), editor)).await?
+            }
             EngineSource::Shared(shared) => {
                 let attached = AttachedEditor {
                     documents: Arc::clone(&self.documents),

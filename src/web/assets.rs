@@ -2,10 +2,10 @@
 //!
 //! `page.js` and `page.css` are generated from `editors/vscode/src/` by `npm run generate` there; its check fails when they differ.
 
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
-use http_body_util::Full;
 
 /// The page loads what this server serves, talks to it alone, and is shown in no other page. Nothing inline runs, and no
 /// string becomes script.
@@ -64,7 +64,16 @@ mod tests {
         for path in ["/", "/page.js", "/page.css", "/icon.svg"] {
             assert!(file(path).is_some(), "{path}");
         }
-        for path in ["", "/index.html", "/page.js/", "//page.js", "/../page.js", "/%2e%2e/etc/passwd", "/page.js%00", "/PAGE.JS"] {
+        for path in [
+            "",
+            "/index.html",
+            "/page.js/",
+            "//page.js",
+            "/../page.js",
+            "/%2e%2e/etc/passwd",
+            "/page.js%00",
+            "/PAGE.JS",
+        ] {
             assert!(file(path).is_none(), "{path}");
         }
     }
@@ -73,6 +82,10 @@ mod tests {
     fn the_page_has_nothing_inline_that_its_policy_would_hold_back() {
         let page = include_str!("page/index.html");
         assert!(!page.contains("style=") && !page.contains("<style"), "{page}");
-        assert!(page.matches("<script").count() == 1 && page.contains(r#"<script src="/page.js" defer></script>"#), "{page}");
+        assert!(
+            page.matches("<script").count() == 1
+                && page.contains(r#"<script src="/page.js" defer></script>"#),
+            "{page}"
+        );
     }
 }

@@ -39,7 +39,8 @@ impl FromStr for PublicOrigin {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let uri: Uri = text.parse().map_err(|_| InvalidOrigin)?;
-        let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme)).ok_or(InvalidOrigin)?;
+        let scheme =
+            uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme)).ok_or(InvalidOrigin)?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let host = authority.ok_or(InvalidOrigin)?.as_str().to_ascii_lowercase();
         let is_bare = uri.path_and_query().is_none_or(|rest| rest.as_str() == "/");
@@ -74,7 +75,8 @@ impl Origins {
     pub(super) fn are_meant(&self, target: &Uri, headers: &HeaderMap) -> bool {
         let Some(host) = only(headers, &HOST) else { return false };
         let is_known = |host: &str| self.0.iter().any(|name| name.host.eq_ignore_ascii_case(host));
-        is_known(host) && target.authority().is_none_or(|authority| authority.as_str().eq_ignore_ascii_case(host))
+        is_known(host)
+            && target.authority().is_none_or(|authority| authority.as_str().eq_ignore_ascii_case(host))
     }
 
     /// Returns whether a request comes from a page of the host that it is sent to. One that doesn't say where it comes from
@@ -120,7 +122,14 @@ mod tests {
         for host in ["127.0.0.1:4000", "localhost:4000", "LOCALHOST:4000", "[::1]:4000", "desk.example.com"] {
             assert!(origins.are_meant(&target, &headers(&[(HOST, host)])), "{host}");
         }
-        for host in ["", "evil.example", "127.0.0.1", "127.0.0.1:4001", "127.0.0.1:4000.evil.example", "desk.example.com:4000"] {
+        for host in [
+            "",
+            "evil.example",
+            "127.0.0.1",
+            "127.0.0.1:4001",
+            "127.0.0.1:4000.evil.example",
+            "desk.example.com:4000",
+        ] {
             assert!(!origins.are_meant(&target, &headers(&[(HOST, host)])), "{host}");
         }
         assert!(!origins.are_meant(&target, &headers(&[])));
@@ -152,7 +161,9 @@ mod tests {
     #[test]
     fn an_origin_is_a_scheme_and_a_host() {
         assert!("https://desk.example.com:8443/".parse::<PublicOrigin>().is_ok());
-        for wrong in ["desk.example.com", "ftp://a.b", "https://a.b/c", "https://user@a.b", "https://", "*", "null"] {
+        for wrong in
+            ["desk.example.com", "ftp://a.b", "https://a.b/c", "https://user@a.b", "https://", "*", "null"]
+        {
             assert!(wrong.parse::<PublicOrigin>().is_err(), "{wrong}");
         }
     }

@@ -86,7 +86,9 @@ impl FromPage {
             return Self::Invalid;
         }
         if REQUESTS.contains(&method.as_str()) {
-            return Self::Pass(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
+            return Self::Pass(
+                json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
+            );
         }
         let error = json!({ "code": METHOD_NOT_FOUND, "message": "this is not done from a browser" });
         Self::Answer(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string())
@@ -209,7 +211,8 @@ mod tests {
         }
         let methods = json!(["roo/task/start", "roo/trust/grant"]);
         let capabilities = json!({ "experimental": { "roo": { "methods": methods } } });
-        let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": { "capabilities": capabilities } }).to_string();
+        let answer =
+            json!({ "jsonrpc": "2.0", "id": 0, "result": { "capabilities": capabilities } }).to_string();
         let initialized = FromServer::Initialized(vec!["roo/task/start".to_owned()]);
         assert_eq!(FromServer::read(answer.as_bytes()), initialized);
     }

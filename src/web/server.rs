@@ -68,12 +68,18 @@ impl WebServer {
     /// When it can't be listened at.
     pub(crate) async fn bind(address: SocketAddr, public: Option<&PublicOrigin>) -> io::Result<Self> {
         if !address.ip().is_loopback() {
-            let problem = "it can be reached from other machines; name a loopback address, such as 127.0.0.1:7467";
+            let problem =
+                "it can be reached from other machines; name a loopback address, such as 127.0.0.1:7467";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, access: Arc::new(Access::new()), origins: Origins::new(address, public) })
+        Ok(Self {
+            listener,
+            address,
+            access: Arc::new(Access::new()),
+            origins: Origins::new(address, public),
+        })
     }
 
     /// The address of the page, without what lets anyone in.
