@@ -22,7 +22,7 @@ import { isActive, isResumable, waiting, type Request, type Waiting } from "./st
 import type { Store } from "./store.ts";
 
 /** Which request was shown, for the next start of the editor. */
-const SHOWN = "roo.shownTask";
+export const SHOWN = "roo.shownTask";
 /** What was chosen last in this workspace, for new requests. */
 const MODE = "roo.chosenMode";
 const PROFILE = "roo.chosenProfile";

@@ -7186,7 +7186,7 @@
   var KEYS = { allow_once: shortcut("Ctrl+Shift+Enter"), reject_once: shortcut("Ctrl+Shift+Backspace") };
   function approvalCard(approval, branch2, post2) {
     const { approvalId, digest } = approval;
-    const named2 = `${approvalId}-title`;
+    const named = `${approvalId}-title`;
     const word = h("input", { type: "text", placeholder: "Feedback for the agent (optional)", "aria-label": "Feedback for the agent" });
     const respond2 = (option) => post2({ type: "respond", approvalId, digest, optionId: option.id, text: word.value.trim() });
     const isOffer = OFFERS.has(approval.rule?.kind);
@@ -7199,11 +7199,11 @@
     const counts = isChange ? changedLines(parseDiff(approval.subject)) : void 0;
     return h(
       "article",
-      { class: "card approval", tabindex: "-1", "aria-labelledby": named2, "data-approval": approvalId },
+      { class: "card approval", tabindex: "-1", "aria-labelledby": named, "data-approval": approvalId },
       h(
         "header",
         {},
-        h("h2", { id: named2 }, approval.title),
+        h("h2", { id: named }, approval.title),
         branch2 !== void 0 && h("p", { class: "branch" }, branch2),
         h("p", { class: "reason" }, ...withCode(`Asked because ${approval.reason}.`)),
         counts && h(
@@ -7257,12 +7257,12 @@
   }
   function questionCard(question, branch2, modes, post2) {
     const { questionId } = question;
-    const named2 = `${questionId}-text`;
-    const text2 = h("div", { id: named2, class: "markdown subject", tabindex: "0" });
+    const named = `${questionId}-text`;
+    const text2 = h("div", { id: named, class: "markdown subject", tabindex: "0" });
     text2.innerHTML = toHtml(question.text);
     return h(
       "article",
-      { class: "card question", tabindex: "-1", "aria-labelledby": named2, "data-question": questionId },
+      { class: "card question", tabindex: "-1", "aria-labelledby": named, "data-question": questionId },
       h("header", {}, h("h2", {}, "Question"), branch2 !== void 0 && h("p", { class: "branch" }, branch2)),
       text2,
       h(
@@ -9153,14 +9153,8 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       startup.end();
     }
   });
-  var named = task;
   async function begin() {
     try {
-      if (named !== void 0) {
-        const first = named;
-        named = void 0;
-        await controller.show(first).catch(shown);
-      }
       await controller.connected();
     } finally {
       startup.end();
@@ -9220,6 +9214,7 @@ ${after ?? "(no file)"}`).join("\n\n"))
     }
   };
   var controller = new Controller(parts);
+  if (task !== void 0) void parts.context.workspaceState.update(SHOWN, task);
   async function respond(message3) {
     switch (message3.type) {
       case "trust":
@@ -9246,8 +9241,8 @@ ${after ?? "(no file)"}`).join("\n\n"))
   var panel = new Panel({ store, server: connection, showBranch: (node) => controller.showBranch(node), failed: shown });
   var button = (id, text2, click) => h("button", { id, type: "button", click }, text2);
   var tools = h(
-    "div",
-    { id: "tools", role: "toolbar", "aria-label": "Roo" },
+    "nav",
+    { id: "tools", "aria-label": "Views" },
     button("new-task", "New task", () => void controller.begin().catch(shown)),
     button("open-history", "History", () => void controller.openHistory().catch(shown)),
     button("open-tree", "Tree", () => panel.toggle("tree")),

@@ -3,7 +3,7 @@ import { listen, tell } from "./vscode-api.ts";
 import "../webview/page.ts";
 import * as vscode from "./vscode.ts";
 import type { FromPage, ToPage } from "../chat/messages.ts";
-import { Controller, type Parts, type Server } from "../controller.ts";
+import { Controller, SHOWN, type Parts, type Server } from "../controller.ts";
 import { Decisions } from "../decisions.ts";
 import { inWords } from "../failures.ts";
 import { Startup } from "../startup.ts";
@@ -46,15 +46,8 @@ const connection = new WebConnection(secret, (uri) => vscode.Uri.parse(uri) as u
   },
 });
 
-/** The address names a request the first time; after that the page stays where its user is. */
-let named = task;
 async function begin(): Promise<void> {
   try {
-    if (named !== undefined) {
-      const first = named;
-      named = undefined;
-      await controller.show(first).catch(shown);
-    }
     await controller.connected();
   } finally {
     startup.end();
@@ -106,6 +99,8 @@ const parts: Parts = {
   },
 };
 const controller = new Controller(parts);
+// What the address names is shown first, as what was shown before.
+if (task !== undefined) void parts.context.workspaceState.update(SHOWN, task);
 
 /** What only an editor can do, in other words; all else is the controller's. */
 async function respond(message: FromPage): Promise<void> {
@@ -138,8 +133,8 @@ controller.bind({
 const panel = new Panel({ store, server: connection, showBranch: (node) => controller.showBranch(node), failed: shown });
 const button = (id: string, text: string, click: () => void): HTMLElement => h("button", { id, type: "button", click }, text);
 const tools = h(
-  "div",
-  { id: "tools", role: "toolbar", "aria-label": "Roo" },
+  "nav",
+  { id: "tools", "aria-label": "Views" },
   button("new-task", "New task", () => void controller.begin().catch(shown)),
   button("open-history", "History", () => void controller.openHistory().catch(shown)),
   button("open-tree", "Tree", () => panel.toggle("tree")),
