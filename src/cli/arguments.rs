@@ -710,6 +710,9 @@ pub(super) struct Web {
     /// Where a proxy of yours makes the page reachable, such as https://desk.example.com: pages from there are served too.
     #[arg(long, value_name = "ORIGIN")]
     pub(super) origin: Option<PublicOrigin>,
+    /// Have the user's daemon serve the requests, which editors and terminals share; it is started if need be.
+    #[arg(long)]
+    pub(super) daemon: bool,
 }
 
 /// Subcommands of `mcp`.

@@ -145,6 +145,10 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
             let code = block_on(serve::serve(common, serve))??;
             std::process::exit(code)
         }
+        Subcommand::Web(mut web) => {
+            web.daemon |= daemon;
+            block_on(web::web(common, web))?
+        }
         _ if daemon => Err(CliError::Usage(
             "--daemon is for the language server, and no option of this command".to_owned(),
         )),
@@ -163,7 +167,6 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         }
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Ipc(ipc) => block_on(ipc::ipc(common, ipc))?,
-        Subcommand::Web(web) => block_on(web::web(common, web))?,
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,

@@ -9,6 +9,7 @@ use super::arguments::{Common, Web};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, terminal};
+use crate::daemon::relay_stream;
 use crate::server::{Connection, SharedEngines, Sharing, serve_connection};
 use crate::web::{Connect, WebServer};
 use roo_text::render::exact_line;
@@ -23,11 +24,12 @@ pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
         server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
     let address = format!("{}#token={}", server.address(), server.access().token());
     let (engines, cancel) = (Arc::<SharedEngines>::default(), CancellationToken::new());
-    let serving = server.serve(
-        vec![context.folder.clone()],
-        connect(context, Arc::clone(&engines), cancel.clone()),
-        cancel.clone(),
-    );
+    let folders = vec![context.folder.clone()];
+    let connect = match web.daemon {
+        true => connect_to_daemon(context),
+        false => connect(context, Arc::clone(&engines), cancel.clone()),
+    };
+    let serving = server.serve(folders, connect, cancel.clone());
     writeln!(
         terminal::stderr(),
         "roo-lsp: open this address in a browser. Whoever has it can start requests here and allow what agents ask."
@@ -58,6 +60,20 @@ fn connect(context: SessionContext, engines: Arc<SharedEngines>, cancel: Cancell
         let ended = cancel.clone().cancelled_owned();
         Box::pin(async move {
             serve_connection(connection, ended).await;
+        })
+    })
+}
+
+/// Each page is a client of the daemon, as an editor with `--daemon` is.
+fn connect_to_daemon(context: SessionContext) -> Connect {
+    let directories = Arc::new(context.directories);
+    Arc::new(move |stream| {
+        let directories = Arc::clone(&directories);
+        Box::pin(async move {
+            let settings_file = directories.settings_file.clone();
+            if let Err(error) = relay_stream(&directories, settings_file, stream).await {
+                tracing::error!(%error, "a page can't be served by the daemon");
+            }
         })
     })
 }

@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, WebSocket, client};
 
+use crate::daemon::DaemonUser;
 use crate::support::client::{Client, DEADLINE, Home, Options, uri};
 
 const WRITES: &str = "turns:
@@ -30,17 +31,20 @@ struct Server {
 
 impl Server {
     fn start(home: &Home, flags: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_roo-lsp"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
+        command
             .arg("web")
             .args(flags)
             .env("XDG_CONFIG_HOME", home.path("config"))
             .env("XDG_STATE_HOME", home.path("state"))
             .env("HOME", home.path(""))
             .env_remove("ROO_LSP_LOG")
-            .current_dir(home.path("work"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .current_dir(home.path("work"));
+        Self::run(&mut command)
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (address, token) = parts(line.trim());
@@ -441,6 +445,23 @@ fn an_editor_opens_the_page_on_its_live_request_and_edits_land_in_its_buffer() {
     assert_eq!(editor.shut_down(), 0);
     // It has ended with its editor.
     assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn by_the_daemon_a_page_works_on_the_request_of_an_editor() {
+    let user = DaemonUser::playing(WRITES);
+    user.home.configure(MODE);
+    let mut editor = user.typed();
+    let task = editor.start_task("Write it.");
+    editor.event("approval.requested");
+    let server = Server::run(&mut user.command(&["web", "--daemon"]));
+    let mut page = server.page();
+    page.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
+    let asked = page.event("approval.requested");
+    page.allow(&asked);
+    assert_eq!(editor.event("approval.resolved")["event"]["by"], "Browser");
+    editor.state("completed");
+    assert_eq!(server.interrupt(), Some(130));
 }
 
 #[test]
