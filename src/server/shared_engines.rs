@@ -54,7 +54,7 @@ pub(crate) struct Sharing {
 }
 
 /// Where the engine of a connection is from.
-pub(crate) enum EngineSource {
+pub(super) enum EngineSource {
     /// The connection is the only one of its process, and opens it.
     Own,
     /// From those that connections of this process share.

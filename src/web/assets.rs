@@ -4,7 +4,7 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
 /// The page loads what this server serves, talks to it alone, and is shown in no other page. Nothing inline runs, and no
@@ -13,15 +13,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Headers of every answer.
-const HEADERS: &[(HeaderName, &str)] = &[
-    (CONTENT_SECURITY_POLICY, POLICY),
+const HEADERS: &[(&str, &str)] = &[
+    ("content-security-policy", POLICY),
     // A page is of the program that runs now.
-    (CACHE_CONTROL, "no-store"),
-    (hyper::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (hyper::header::X_FRAME_OPTIONS, "DENY"),
-    (hyper::header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ("cache-control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
 ];
 
 /// Returns the file at a path; none where there is nothing.
@@ -51,7 +51,7 @@ fn respond(status: StatusCode, kind: &'static str, content: Bytes) -> Response<F
 
 fn secure(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
 }
 
