@@ -145,7 +145,8 @@ function M.browse()
   local function open(argument)
     client.execute('roo.openInBrowser', argument, function(result)
       if not result.shown then
-        client.notify('open ' .. result.address)
+        -- Cut off it would be of no use.
+        vim.notify('roo: open ' .. result.address, vim.log.levels.INFO, { title = 'roo' })
       end
     end)
   end
