@@ -59,7 +59,7 @@ impl Origins {
             IpAddr::V4(own) => own.to_string(),
             IpAddr::V6(own) => format!("[{own}]"),
         };
-        let local = ["127.0.0.1", "localhost", "[::1]", &own].map(|name| {
+        let local = ["127.0.0.1", "localhost", "[::1]", own.as_str()].map(|name| {
             let host = format!("{name}{port}");
             Name { origin: format!("http://{host}"), host }
         });
