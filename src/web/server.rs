@@ -38,8 +38,8 @@ const TOKEN: &str = "token.";
 const MESSAGE: usize = 48 << 20;
 /// The most connections at once; others wait.
 const CONNECTIONS: usize = 64;
-/// Time limit for a request's headers.
-const HEADERS: Duration = Duration::from_secs(30);
+/// Time limit for a request's headers; connections that say nothing are closed, too.
+const HEADERS: Duration = Duration::from_secs(5);
 /// Number of failures in a row after which no more connections are accepted, and the time between two.
 const FAILURES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);

@@ -329,6 +329,20 @@ fn what_is_no_request_of_the_page_ends_its_connection() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let home = Home::playing("turns: []\n");
+    let server = Server::start(&home, &[]);
+    // As many as are served at once.
+    let idle: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    assert!(server.page().request("roo/task/list", json!({}))["items"].is_array());
+    for mut stream in idle {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        // Closed, with or without a word.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+}
+
+#[test]
 fn a_page_does_what_users_do_with_requests_and_nothing_that_widens_what_agents_may_do() {
     let home = Home::playing("turns: []\n");
     let server = Server::start(&home, &[]);
