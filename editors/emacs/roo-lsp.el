@@ -156,6 +156,11 @@ on waiting."
   (interactive)
   (roo-lsp--execute "roo.showTree"))
 
+(defun roo-lsp-browse ()
+  "Open the page for a browser on what is at work."
+  (interactive)
+  (roo-lsp--execute "roo.openInBrowser"))
+
 (defun roo-lsp-send (text)
   "Send TEXT to the agent of the newest task."
   (interactive (list (read-string "Message the agent: ")))

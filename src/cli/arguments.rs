@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::model_setup::ProfileName;
+use crate::web::PublicOrigin;
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{PROVIDERS, Provider};
 use roo_trace::record::Outcome;
@@ -103,6 +104,10 @@ pub(super) enum Subcommand {
     ///
     /// They start, steer and follow tasks in the workspace; they don't approve anything. It serves until it is interrupted.
     Ipc(Ipc),
+    /// Serve the chat, approvals, history and trace of the workspace to browsers on this machine
+    ///
+    /// It prints the address of the page, which lets in whoever has it, and serves until it is interrupted.
+    Web(Web),
     /// Trust the workspace: its modes, rules, prompts and hooks take effect
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
@@ -722,6 +727,20 @@ pub(super) struct Ipc {
     /// Behaviour when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = Unattended::Wait)]
     pub(super) on_ask: Unattended,
+}
+
+/// `roo-lsp web`
+#[derive(Args, Debug)]
+pub(super) struct Web {
+    /// The loopback address to listen at; a free port when left out.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(super) listen: SocketAddr,
+    /// Where a proxy of yours makes the page reachable, such as https://desk.example.com: pages from there are served too.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(super) origin: Option<PublicOrigin>,
+    /// Have the user's daemon serve the requests, which editors and terminals share; it is started if need be.
+    #[arg(long)]
+    pub(super) daemon: bool,
 }
 
 /// Subcommands of `mcp`.

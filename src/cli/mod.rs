@@ -45,6 +45,7 @@ mod trace;
 mod transcript;
 mod tree_footer;
 mod trust;
+mod web;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -142,6 +143,10 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
             serve.daemon |= daemon;
             let code = block_on(serve::serve(common, serve))??;
             std::process::exit(code)
+        }
+        Subcommand::Web(mut web) => {
+            web.daemon |= daemon;
+            block_on(web::web(common, web))?
         }
         _ if daemon => Err(CliError::Usage(
             "--daemon is for the language server, and no option of this command".to_owned(),

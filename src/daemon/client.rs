@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
+};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::process::Command;
 
@@ -53,7 +55,8 @@ pub(crate) async fn relay(
         let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut output).await;
         let _ = output.shutdown().await;
     };
-    let down = receive(&mut input);
+    let mut stdout = tokio::io::stdout();
+    let down = receive(&mut input, &mut stdout);
     tokio::pin!(down);
     let code = tokio::select! {
         code = &mut down => code,
@@ -66,19 +69,44 @@ pub(crate) async fn relay(
     }))
 }
 
-/// Writes to standard output what the daemon sends, and returns the exit code that it ends with.
-async fn receive(input: &mut BufReader<OwnedReadHalf>) -> std::io::Result<i32> {
-    let mut stdout = tokio::io::stdout();
+/// Relays between a stream of this process and the daemon of this environment, which is started if need be, until either ends.
+pub(crate) async fn relay_stream(
+    directories: &Directories,
+    settings_file: Option<PathBuf>,
+    stream: DuplexStream,
+) -> Result<(), ConnectionError> {
+    let connected = tokio::time::timeout(CONNECT_DEADLINE, connect(directories, settings_file)).await;
+    let Connection { mut input, mut output } = connected.map_err(|_| ConnectionError::Silent)??;
+    let (mut from, mut to) = tokio::io::split(stream);
+    let up = async {
+        let _ = tokio::io::copy(&mut from, &mut output).await;
+        let _ = output.shutdown().await;
+    };
+    let down = receive(&mut input, &mut to);
+    tokio::pin!(down);
+    tokio::select! {
+        ended = &mut down => ended.map(drop)?,
+        // What was said last is still carried out.
+        () = up => drop(tokio::time::timeout(LAST_ANSWERS, down).await),
+    }
+    Ok(())
+}
+
+/// Writes what the daemon sends, and returns the exit code that it ends with.
+async fn receive(
+    input: &mut BufReader<OwnedReadHalf>,
+    output: &mut (impl AsyncWrite + Unpin),
+) -> std::io::Result<i32> {
     loop {
         let length = input.read_u32().await?;
         if length == 0 {
             return Ok(i32::from(input.read_u8().await?));
         }
         let mut piece = (&mut *input).take(u64::from(length));
-        if tokio::io::copy_buf(&mut piece, &mut stdout).await? < u64::from(length) {
+        if tokio::io::copy_buf(&mut piece, output).await? < u64::from(length) {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        stdout.flush().await?;
+        output.flush().await?;
     }
 }
 

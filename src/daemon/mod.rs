@@ -15,7 +15,7 @@ mod place;
 mod request_client;
 mod service;
 
-pub(crate) use self::client::{Relayed, relay, start};
+pub(crate) use self::client::{Relayed, relay, relay_stream, start};
 pub(crate) use self::control::{FoundDaemon, find_all, stop};
 pub(crate) use self::environment::SessionEnvironment;
 pub(crate) use self::handshake::{DaemonStatus, RequestStatus};

@@ -18,7 +18,7 @@ use super::params::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
 use super::task_document::{self, Sent};
-use super::{customization, engine_failure, failure, intake, restore_questions, review_diff};
+use super::{browser, customization, engine_failure, failure, intake, restore_questions, review_diff};
 use crate::view::{branch_name, outline};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
@@ -54,6 +54,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.status",
     "roo.showDiff",
     "roo.showTree",
+    "roo.openInBrowser",
     "roo.switchMode",
     "roo.selectProfile",
     "roo.restoreFiles",
@@ -156,6 +157,7 @@ async fn run(
         "roo.status" => status(session, services).await,
         "roo.showDiff" => show_diff(session, services, read(argument, "approvalId")?).await,
         "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
+        "roo.openInBrowser" => open_in_browser(session, services, read(argument, "taskId")?).await,
         "roo.switchMode" => switch_mode(services, read(argument, "mode")?).await,
         "roo.selectProfile" => select_profile(services, read(argument, "profile")?).await,
         "roo.restoreFiles" => restore_files(session, services, read(argument, "taskId")?),
@@ -171,9 +173,12 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
         "roo.newTask" => &["prompt", "mode", "profile", "images", "context"],
         "roo.sendPrompt" => &["uri", "approvalId", "digest"],
-        "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" | "roo.backgroundCommand" => {
-            &["taskId"]
-        }
+        "roo.openTask"
+        | "roo.cancel"
+        | "roo.resume"
+        | "roo.showTree"
+        | "roo.openInBrowser"
+        | "roo.backgroundCommand" => &["taskId"],
         "roo.stopCommand" => &["commandId", "taskId"],
         "roo.send" => &["text", "taskId", "images", "when"],
         "roo.approve" | "roo.deny" => &["approvalId", "digest", "taskId", "optionId", "text", "hunkIds"],
@@ -705,6 +710,25 @@ async fn show_tree(
     Ok(CommandOutcome::told(value, format!("the tree is in {}", path.display())))
 }
 
+/// Opens the page for a browser, which is served from now on, or tells its address.
+async fn open_in_browser(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let address = browser::address(session, services, fields.task_id.as_ref()).await;
+    let address = address.map_err(|error| {
+        let message = format!("the page for a browser can't be served: {error}");
+        failure(ErrorKind::Storage, message, None, "Run `roo-lsp web` in a terminal.")
+    })?;
+    let shown = show_outside(session, &address).await;
+    let value = json!({ "address": address, "shown": shown });
+    if shown {
+        return Ok(CommandOutcome::silent(value));
+    }
+    Ok(CommandOutcome::told(value, format!("open {address}")))
+}
+
 async fn switch_mode(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(mode) = fields.mode else {
         let modes = customization::ask(services, |customization| customization.modes()).await?;
@@ -905,6 +929,16 @@ pub(super) async fn show(session: &Session, path: &std::path::Path, take_focus: 
     }
     let Ok(uri) = file_uri(path).parse::<Uri>() else { return false };
     let params = ShowDocumentParams { uri, external: None, take_focus: Some(take_focus), selection: None };
+    session.client.show_document(params).await.unwrap_or(false)
+}
+
+/// Has the client open an address in the user's browser; whether it did.
+async fn show_outside(session: &Session, address: &str) -> bool {
+    if !session.negotiated().is_some_and(|negotiated| negotiated.shows_documents) {
+        return false;
+    }
+    let Ok(uri) = address.parse::<Uri>() else { return false };
+    let params = ShowDocumentParams { uri, external: Some(true), take_focus: Some(true), selection: None };
     session.client.show_document(params).await.unwrap_or(false)
 }
 

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 use super::handlers;
 use super::intake::{self, IntakeEnd};
+use super::services::WorkspaceServices;
 use super::session::{ProcessServices, Session};
-use super::shared_engines::Sharing;
+use super::shared_engines::{EngineSource, Sharing};
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
@@ -34,7 +35,7 @@ pub async fn serve_stdio(
     directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
     let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice };
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-    let session = serve(input, output, process, None, told_to_end).await;
+    let session = serve(input, output, process, EngineSource::Own, told_to_end).await;
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
         tracing::warn!("tasks did not stop in time");
     }
@@ -64,9 +65,22 @@ where
 {
     let Connection { input, output, directories, shared } = connection;
     let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice: None };
-    let session = serve(input, output, process, Some(shared), told_to_end).await;
+    let session = serve(input, output, process, EngineSource::Shared(shared), told_to_end).await;
     session.leave();
     exit_code(&session)
+}
+
+/// Serves a client that works with the engine of another connection, until it is done or that connection is. `directories` are that
+/// connection's.
+pub(super) async fn serve_guest(
+    stream: DuplexStream,
+    directories: Directories,
+    services: Arc<WorkspaceServices>,
+    told_to_end: impl Future<Output = ()>,
+) {
+    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice: None };
+    let (input, output) = tokio::io::split(stream);
+    serve(input, output, process, EngineSource::Lent(services), told_to_end).await;
 }
 
 fn exit_code(session: &Session) -> i32 {
@@ -78,10 +92,10 @@ async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     process: ProcessServices,
-    shared: Option<Sharing>,
+    engine_source: EngineSource,
     told_to_end: impl Future<Output = ()>,
 ) -> Arc<Session> {
-    let (service, socket) = handlers::service(process, shared);
+    let (service, socket) = handlers::service(process, engine_source);
     let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {

@@ -7,6 +7,7 @@
 //! given the session, and those that begin by themselves are started by `startup`. No task waits for this module, and
 //! nothing here decides what a task may do.
 
+mod browser;
 mod capabilities;
 mod code_actions;
 mod commands;
@@ -17,7 +18,6 @@ mod delivery;
 mod document_request;
 mod documents;
 mod editor;
-mod frames;
 mod handlers;
 mod intake;
 mod lifecycle;

@@ -12,6 +12,7 @@ use tower_lsp::Client;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
+use super::browser::Browser;
 use super::config_files::ConfigFiles;
 use super::configuration::asked_of;
 use super::editor::ClientEditor;
@@ -19,7 +20,7 @@ use super::negotiated::Negotiated;
 use super::review_drafts::ReviewDrafts;
 use super::services::WorkspaceOpening;
 pub(super) use super::services::{ProcessServices, WorkspaceServices};
-use super::shared_engines::{Membership, Sharing};
+use super::shared_engines::{EngineSource, Membership};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
@@ -47,8 +48,8 @@ pub(super) struct Session {
     pub(super) process: ProcessServices,
     negotiated: OnceLock<Negotiated>,
     services: OnceCell<Arc<WorkspaceServices>>,
-    /// The engines that connections of this process share; none where this is its only connection.
-    shared: Option<Sharing>,
+    /// Where its engine is from.
+    engine_source: EngineSource,
     /// The place of this connection among those that share its engine.
     membership: Mutex<Option<Membership>>,
     /// What the client has said of settings: its options, and what its workspace says.
@@ -69,6 +70,8 @@ pub(super) struct Session {
     pub(super) review_drafts: ReviewDrafts,
     /// The client is told of changes of the MCP servers.
     pub(super) follows_servers: AtomicBool,
+    /// The page for a browser, once its user has asked for it.
+    pub(super) browser: Browser,
 }
 
 impl Session {
@@ -76,7 +79,7 @@ impl Session {
     pub(super) fn new(
         client: Client,
         process: ProcessServices,
-        shared: Option<Sharing>,
+        engine_source: EngineSource,
         start: Start,
     ) -> Self {
         Self {
@@ -88,7 +91,7 @@ impl Session {
             process,
             negotiated: OnceLock::new(),
             services: OnceCell::new(),
-            shared,
+            engine_source,
             membership: Mutex::default(),
             told_settings: Mutex::default(),
             start,
@@ -100,6 +103,7 @@ impl Session {
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
             follows_servers: AtomicBool::new(false),
+            browser: Browser::default(),
         }
     }
 
@@ -171,9 +175,12 @@ impl Session {
             editor,
             encoding: negotiated.encoding,
         };
-        let services = match &self.shared {
-            None => WorkspaceServices::open(opening(Arc::clone(&self.documents), editor)).await?,
-            Some(shared) => {
+        let services = match &self.engine_source {
+            EngineSource::Lent(services) => Arc::clone(services),
+            EngineSource::Own => {
+                WorkspaceServices::open(opening(Arc::clone(&self.documents), editor)).await?
+            }
+            EngineSource::Shared(shared) => {
                 let attached = AttachedEditor {
                     documents: Arc::clone(&self.documents),
                     editor,
@@ -236,9 +243,13 @@ impl Session {
     /// it said something else before.
     async fn may_change_settings(&self, is_other: impl FnOnce(&mut (Value, Value)) -> bool) -> bool {
         let is_other = is_other(&mut self.told_settings());
-        let is_shared = {
-            let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-            membership.as_ref().is_some_and(Membership::has_others)
+        let is_shared = match &self.engine_source {
+            EngineSource::Own => false,
+            EngineSource::Shared(_) => {
+                let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+                membership.as_ref().is_some_and(Membership::has_others)
+            }
+            EngineSource::Lent(_) => true,
         };
         if is_shared && is_other {
             let message = "the settings of this editor have changed, but other editors work on the same requests: reload \
@@ -260,7 +271,7 @@ impl Session {
     /// The client wants an end: tasks stop where they are, unless they go on without it.
     pub(super) async fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
-        if self.shared.is_some() {
+        if !matches!(self.engine_source, EngineSource::Own) {
             return;
         }
         if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {

@@ -53,6 +53,16 @@ pub(crate) struct Sharing {
     pub(crate) request: Option<TaskId>,
 }
 
+/// Where the engine of a connection is from.
+pub(super) enum EngineSource {
+    /// The connection is the only one of its process, and opens it.
+    Own,
+    /// From those that connections of this process share.
+    Shared(Sharing),
+    /// From another connection, for as long as that lives. The client of this one brings neither documents nor an editor.
+    Lent(Arc<WorkspaceServices>),
+}
+
 /// A connection's place among those that share an engine. Dropping it takes its editor away.
 pub(super) struct Membership {
     members: Arc<AtomicUsize>,

@@ -88,7 +88,7 @@ impl DaemonUser {
     }
 
     /// The same, to be started.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
         command
             .args(arguments)

@@ -65,6 +65,7 @@ mod terminals;
 mod toolchains;
 mod trace;
 mod user_hooks;
+mod web;
 mod wire;
 mod wording;
 mod worktrees;

@@ -123,7 +123,7 @@ fn a_request_is_steered_from_its_document_alone() {
     let titles: Vec<String> =
         client.actions(&document, line..line).into_iter().map(|(title, _)| title).collect();
     assert_eq!(
-        titles[..6],
+        titles[..7],
         [
             "Roo: show Create new.txt",
             "Roo: Deny: Create new.txt",
@@ -131,6 +131,7 @@ fn a_request_is_steered_from_its_document_alone() {
             "Roo: Always allow edits of this workspace's files: Create new.txt",
             "Roo: Always deny edits of this workspace's files: Create new.txt",
             "Roo: show the tree",
+            "Roo: open in browser",
         ]
     );
     client.choose(&document, line..line, "Roo: Allow: Create new.txt");

@@ -45,6 +45,7 @@ end
 plug({ 'n', 'x' }, 'new', call('new'), 'start a task, with the selected lines if there are any')
 plug('n', 'open', call('open'), 'show the task')
 plug('n', 'tree', call('tree'), 'show the tree of branches')
+plug('n', 'browse', call('browse'), 'open the task in a browser')
 plug('n', 'tasks', call('tasks'), 'choose among all tasks')
 plug('n', 'send', call('send'), 'message the agent')
 plug('n', 'answer', call('answer'), 'answer the question that waits')

@@ -1,18 +1,18 @@
 // Carries out what the user wants in the chat, by commands and in notifications. All work is the server's.
 import * as vscode from "vscode";
+import type { ActiveEditor } from "./active-editor.ts";
 import type { FromPage, Place, ChatContext, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
 import type { TaskCopies } from "./copies.ts";
 import type { Decisions } from "./decisions.ts";
 import { inWords, kindOf } from "./failures.ts";
-import type { Keys } from "./keys.ts";
 import type { AnswerResult, ApprovalRespondParams, ContextItem, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
 import { pickProfile } from "./profiles.ts";
-import { isDiff, ranked } from "./words.ts";
+import { isDiff } from "./words.ts";
 import { autoApproved, initializationOptions, withAutoApprove, type AutoApproveKey } from "./settings.ts";
-import { setUpModel } from "./setup.ts";
-import { range } from "./documents.ts";
+import type { Saved, Setup } from "./setup.ts";
+import { range } from "./ranges.ts";
 import { withContext } from "./hunks.ts";
 import type { Previews } from "./preview.ts";
 import { restore } from "./restore.ts";
@@ -22,41 +22,44 @@ import { isActive, isResumable, waiting, type Request, type Waiting } from "./st
 import type { Store } from "./store.ts";
 
 /** Which request was shown, for the next start of the editor. */
-const SHOWN = "roo.shownTask";
+export const SHOWN = "roo.shownTask";
 /** What was chosen last in this workspace, for new requests. */
 const MODE = "roo.chosenMode";
 const PROFILE = "roo.chosenProfile";
 /** The most pages of the history that are asked for at once: a search should find what is old, too. */
 const HISTORY_PAGES = 10;
-/** How many files are offered for a mention. */
-const FILES_LIMIT = 8;
-const FILES_LOOKED_AT = 200;
-/** What programs write for themselves is rarely meant. */
-const GENERATED = "**/{.git,node_modules,__pycache__,.venv,target,dist}/**";
 
 /** What the page tells without asking anything of the server. */
 const LOCAL: ReadonlySet<FromPage["type"]> = new Set(["ready", "focused", "inFront", "hunks", "copy", "insert", "settings", "removePlace", "link", "all"]);
 
-/** What the parts of the extension share. */
+/** The server, as far as it is asked here. */
+export type Server = Pick<Connection, "request" | "notify" | "knows" | "isRunning" | "isTyped" | "uri" | "document">;
+
+/** What the controller works with. Here it is the extension's; a page in a browser brings parts of its own (`web/main.ts`). */
 export interface Parts {
-  readonly context: vscode.ExtensionContext;
+  readonly context: Pick<vscode.ExtensionContext, "workspaceState">;
   readonly store: Store;
-  readonly previews: Previews;
-  readonly copies: TaskCopies;
+  readonly previews: Pick<Previews, "close" | "compare">;
+  readonly copies: Pick<TaskCopies, "open">;
   readonly decisions: Decisions;
-  readonly review: DiffReview;
+  readonly review: Pick<DiffReview, "open" | "close" | "onDidWantEdit">;
   readonly startup: Startup;
-  readonly connection: () => Connection | undefined;
-  readonly log: vscode.LogOutputChannel;
-  readonly keys: Keys;
+  readonly connection: () => Server | undefined;
+  readonly log: Pick<vscode.LogOutputChannel, "warn">;
+  readonly editor: ActiveEditor;
+  /** Leads through the setup of a model. */
+  readonly setUpModel: (given: Pick<Setup, "ask" | "profiles">) => Promise<Saved | undefined>;
   /** Starts the server anew. */
   readonly restart: () => Promise<void>;
 }
 
+/** The view that shows it. */
+export type View = Pick<ChatView, "post" | "isVisible" | "badge" | "onDidHide">;
+
 /** The user's hand. */
 export class Controller {
   readonly #parts: Parts;
-  #view: ChatView | undefined;
+  #view: View | undefined;
   #only: TaskId | undefined;
   #places: Place[] = [];
   #cursor: string | undefined;
@@ -112,7 +115,7 @@ export class Controller {
   }
 
   /** Shows all of it in this view. */
-  bind(view: ChatView): void {
+  bind(view: View): void {
     this.#view = view;
     view.onDidHide(() => {
       // Nothing is in front of a chat that can't be seen.
@@ -269,7 +272,7 @@ export class Controller {
       case "copy":
         return vscode.env.clipboard.writeText(message.text);
       case "insert":
-        return insert(message.text, message.language);
+        return this.#parts.editor.insert(message.text, message.language);
       case "settings":
         return void (await vscode.commands.executeCommand("workbench.action.openSettings", message.query));
       case "rules":
@@ -284,7 +287,7 @@ export class Controller {
       case "complete":
         return this.#post({ type: "completions", prompt: message.prompt, completions: await this.#complete(message.prompt) });
       case "link":
-        return openLink(message.href);
+        return this.#parts.editor.openLink(message.href);
       case "trust":
         return void (await vscode.commands.executeCommand("roo.trustWorkspace"));
       default:
@@ -385,7 +388,7 @@ export class Controller {
   async setUp(): Promise<void> {
     const connection = this.#need();
     const { profiles } = await this.#ask("roo/profile/list", {});
-    const saved = await setUpModel({ ask: (method, params) => connection.request(method, params), keys: this.#parts.keys, profiles });
+    const saved = await this.#parts.setUpModel({ ask: (method, params) => connection.request(method, params), profiles });
     if (!saved) return;
     await this.#parts.context.workspaceState.update(PROFILE, saved.profile);
     await this.refresh();
@@ -604,17 +607,8 @@ export class Controller {
   async #complete(prompt: string): Promise<PromptCompleteResult> {
     if (this.#need().knows("roo/prompt/complete")) return this.#ask("roo/prompt/complete", { prompt });
     const replaced = /@\S*$/.exec(prompt)?.[0] ?? "";
-    const items = replaced === "" ? [] : (await this.#files(replaced.slice(1))).map((path) => ({ text: /\s/.test(path) ? `@"${path}"` : `@${path}`, kind: "file" as const }));
+    const items = replaced === "" ? [] : (await this.#parts.editor.files(replaced.slice(1))).map((path) => ({ text: /\s/.test(path) ? `@"${path}"` : `@${path}`, kind: "file" as const }));
     return { replaced, items, isIncomplete: true };
-  }
-
-  async #files(query: string): Promise<readonly string[]> {
-    // What a glob would take for its own is left out.
-    const name = query.replace(/["[\]{}*?\\]/g, "");
-    const found = await vscode.workspace.findFiles(`**/*${name}*`, GENERATED, FILES_LOOKED_AT);
-    const relative = (uri: vscode.Uri): string => vscode.workspace.asRelativePath(uri, false);
-    const open = vscode.window.tabGroups.all.flatMap((group) => group.tabs).flatMap(({ input }) => (input instanceof vscode.TabInputText ? [relative(input.uri)] : []));
-    return ranked(found.map(relative), name, new Set(open)).slice(0, FILES_LIMIT);
   }
 
   #applied(params: EventParams): void {
@@ -711,7 +705,7 @@ export class Controller {
     this.#view?.post(message);
   }
 
-  #need(): Connection {
+  #need(): Server {
     const connection = this.#parts.connection();
     if (!connection?.isRunning) throw new Error("The server is not running; see Roo: Show Log.");
     return connection;
@@ -723,7 +717,7 @@ export class Controller {
 }
 
 /** The selection of an editor, as a place. */
-export function selected(editor: vscode.TextEditor, connection: Connection): Place {
+export function selected(editor: vscode.TextEditor, connection: Pick<Connection, "uri">): Place {
   const { document, selection } = editor;
   const name = vscode.workspace.asRelativePath(document.uri, false);
   const uri = connection.uri(document.uri);
@@ -753,41 +747,3 @@ function late(by: string, settled: Settled | undefined): string {
   if (settled?.kind === "void") return "this is no longer asked.";
   return `${by} answered first.`;
 }
-
-/** Opens a link of a model: a web address outside, a file of the workspace in an editor, nothing else. */
-async function openLink(href: string): Promise<void> {
-  if (/^https?:\/\//i.test(href)) return void (await vscode.env.openExternal(vscode.Uri.parse(href, true)));
-  const [path = "", place] = decode(href).split(/#L?|:(?=\d+$)/);
-  for (const folder of vscode.workspace.workspaceFolders ?? []) {
-    const uri = vscode.Uri.joinPath(folder.uri, path);
-    if (uri.path !== folder.uri.path && !uri.path.startsWith(`${folder.uri.path}/`)) continue;
-    const found = await vscode.workspace.fs.stat(uri).then(({ type }) => type, () => undefined);
-    if (found !== vscode.FileType.File) continue;
-    const line = Math.max(0, Number.parseInt(place ?? "1", 10) - 1 || 0);
-    await vscode.window.showTextDocument(uri, { selection: new vscode.Range(line, 0, line, 0) });
-    return;
-  }
-  void vscode.window.showInformationMessage(`Roo: the workspace has no file ${path}.`);
-}
-
-/** Puts code where the cursor of the active editor is, over what is selected; without an editor it opens as a new file. */
-async function insert(text: string, language: string): Promise<void> {
-  const editor = vscode.window.activeTextEditor ?? vscode.window.visibleTextEditors.find((one) => one.document.uri.scheme === "file");
-  if (editor) {
-    await editor.edit((edit) => editor.selections.forEach((selection) => edit.replace(selection, text)));
-    await vscode.window.showTextDocument(editor.document, editor.viewColumn);
-    return;
-  }
-  const known = (await vscode.languages.getLanguages()).includes(language);
-  await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, ...(known && { language }) }));
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
-
-/** The kind that the server gives to a failure. */

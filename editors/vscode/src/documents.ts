@@ -1,7 +1,8 @@
 // What the server asks of the editor's documents, and what it is told of the editor.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
-import type { ActiveEditor, DiagnosticSeverity, EditorDiagnostic, Range } from "./protocol.ts";
+import type { ActiveEditor, DiagnosticSeverity, EditorDiagnostic } from "./protocol.ts";
+import { position, range } from "./ranges.ts";
 
 /** The most diagnostics of a file that the server is told. */
 const DIAGNOSTICS_LIMIT = 200;
@@ -75,13 +76,4 @@ function diagnostics(uri: vscode.Uri): EditorDiagnostic[] {
       source: one.source ?? null,
       message: one.message,
     }));
-}
-
-/** A range as the server counts; both count in UTF-16. */
-export function range({ start, end }: vscode.Range): Range {
-  return { start: position(start), end: position(end) };
-}
-
-function position({ line, character }: vscode.Position): { line: number; character: number } {
-  return { line, character };
 }

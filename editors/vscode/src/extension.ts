@@ -1,6 +1,7 @@
 // The extension: puts its parts together and keeps one server running.
 import { accessSync, constants, statSync } from "node:fs";
 import * as vscode from "vscode";
+import * as editor from "./active-editor.ts";
 import { ChatView } from "./chat/view.ts";
 import { registerCommands, registerServerCommands } from "./commands.ts";
 import { run, type RunProgram } from "./cli.ts";
@@ -17,6 +18,7 @@ import { Previews } from "./preview.ts";
 import { DiffReview } from "./review.ts";
 import { findServer } from "./server.ts";
 import { effectOf, initializationOptions, own, type Inspected } from "./settings.ts";
+import { setUpModel } from "./setup.ts";
 import { Startup } from "./startup.ts";
 import { Status } from "./status.ts";
 import { Store } from "./store.ts";
@@ -46,7 +48,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   });
   let program: RunProgram | undefined;
   const copies = new TaskCopies(() => program);
-  const controller = new Controller({ context, store, previews, copies, decisions, review, startup, connection: () => connection, log, keys, restart: () => restart() });
+  const controller = new Controller({ context, store, previews, copies, decisions, review, startup, connection: () => connection, log, editor, setUpModel: (given) => setUpModel({ ...given, keys }), restart: () => restart() });
   const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
   const tree = new InvocationTree(store);
   const intents = new Intents(async () => (connection?.isTyped ? connection.request("roo/intent/list", {}) : undefined));

@@ -4,6 +4,10 @@ import type { Connection } from "./connection.ts";
 import type { Previews } from "./preview.ts";
 import type { CheckpointRestoreParams, CheckpointRestoreResult, RestoreWhat, TaskId } from "./protocol.ts";
 
+/** Who is asked, and where changes are shown. */
+type Asked = Pick<Connection, "request">;
+type Shown = Pick<Previews, "compare">;
+
 interface Choice extends vscode.QuickPickItem {
   readonly what: RestoreWhat | "fork";
 }
@@ -21,7 +25,7 @@ const FIRST_MESSAGE = 2;
  * Asks what is to be restored, shows what that would do, and does it. `seq` is the number of an event: all since then is undone. Gives
  * the fork that was wanted instead.
  */
-export async function restore(connection: Connection, previews: Previews, taskId: TaskId, seq: number): Promise<TaskId | undefined> {
+export async function restore(connection: Asked, previews: Shown, taskId: TaskId, seq: number): Promise<TaskId | undefined> {
   const choices = seq > FIRST_MESSAGE ? [...CHOICES, FORK] : CHOICES;
   const what = (await vscode.window.showQuickPick(choices, { title: "Restore what there was before this message?" }))?.what;
   if (what === "fork") return (await connection.request("roo/task/fork", { taskId, seq: seq - 1 })).taskId;
@@ -29,7 +33,7 @@ export async function restore(connection: Connection, previews: Previews, taskId
   return undefined;
 }
 
-async function confirmed(connection: Connection, previews: Previews, wanted: CheckpointRestoreParams): Promise<void> {
+async function confirmed(connection: Asked, previews: Shown, wanted: CheckpointRestoreParams): Promise<void> {
   const ask = (params: CheckpointRestoreParams): Promise<CheckpointRestoreResult> => connection.request("roo/checkpoint/restore", params);
   const preview = await ask({ ...wanted, preview: true });
   if (preview.files.length === 0 && preview.conflicts.length === 0 && !preview.conversation) {

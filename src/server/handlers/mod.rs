@@ -40,7 +40,7 @@ use super::documents::TextSync;
 use super::negotiated::Negotiated;
 use super::params::Params;
 use super::session::{ProcessServices, Session};
-use super::shared_engines::Sharing;
+use super::shared_engines::EngineSource;
 use super::{
     capabilities, code_actions, commands, config_files, parent_process, progress, startup, task_document,
 };
@@ -125,9 +125,9 @@ methods! {
 }
 
 /// The service for one client, and its other end.
-pub(super) fn service(process: ProcessServices, shared: Option<Sharing>) -> (Methods, ClientSocket) {
+pub(super) fn service(process: ProcessServices, engine_source: EngineSource) -> (Methods, ClientSocket) {
     let builder = LspService::build(|client| Server {
-        session: Arc::new(Session::new(client, process, shared, startup::begin)),
+        session: Arc::new(Session::new(client, process, engine_source, startup::begin)),
     });
     let builder = register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel);
     let (others, socket) = builder.finish();

@@ -19,7 +19,7 @@ fn methods() -> Methods {
     let clock = Arc::new(SystemClock);
     let directories =
         Directories { config: nowhere.into(), state: nowhere.into(), home: None, settings_file: None };
-    service(ProcessServices { directories, clock, notice: None }, None).0
+    service(ProcessServices { directories, clock, notice: None }, EngineSource::Own).0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

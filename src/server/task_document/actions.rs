@@ -68,6 +68,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &DocumentPosition) ->
             actions.push(action("Roo: resume the request".to_owned(), "roo.resume", task.clone()));
         }
         actions.push(action("Roo: show the tree".to_owned(), "roo.showTree", task.clone()));
+        actions.push(action("Roo: open in browser".to_owned(), "roo.openInBrowser", task.clone()));
         // While it runs, a restore would be refused.
         if (root.state.is_final() || root.state == TaskState::Interrupted)
             && let Some(seq) = transcript.restore_point(&rendering, offset)

@@ -632,6 +632,10 @@ impl Client {
             "window/workDoneProgress/create" | "client/registerCapability" => {
                 self.reply(&request, Value::Null)
             }
+            // What the user's browser would open.
+            "window/showDocument" if request["params"]["external"] == true => {
+                self.reply(&request, json!({ "success": true }));
+            }
             "window/showDocument" => {
                 let uri = request["params"]["uri"].as_str().unwrap();
                 let path = PathBuf::from(uri.strip_prefix("file://").unwrap());

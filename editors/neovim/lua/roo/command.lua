@@ -35,6 +35,7 @@ end
 local plain = {
   'open',
   'tree',
+  'browse',
   'tasks',
   'review',
   'approvals',

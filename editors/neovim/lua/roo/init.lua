@@ -140,6 +140,24 @@ function M.tree()
   end)
 end
 
+--- Opens the page for a browser on the request of this window, or else on what is at work. The server serves it from now on.
+function M.browse()
+  local function open(argument)
+    client.execute('roo.openInBrowser', argument, function(result)
+      if not result.shown then
+        -- Cut off it would be of no use.
+        vim.notify('roo: open ' .. result.address, vim.log.levels.INFO, { title = 'roo' })
+      end
+    end)
+  end
+  either(function()
+    local request = require('roo.requests').current()
+    open(request and { taskId = request.root } or nil)
+  end, function()
+    client.execute('roo.openInBrowser')
+  end)
+end
+
 --- Opens a request by its id, from the begin when this editor doesn't know it.
 ---@param root string
 ---@param title? string

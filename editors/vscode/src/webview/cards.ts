@@ -48,7 +48,7 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
           { class: "counts" },
           counts.added > 0 && h("span", { class: "plus", "aria-label": `${counts.added} lines added`, role: "img" }, `+${counts.added}`),
           counts.removed > 0 && h("span", { class: "minus", "aria-label": `${counts.removed} lines removed`, role: "img" }, `−${counts.removed}`),
-          h("button", { type: "button", class: "link", "data-show-diff": true, click: () => post({ type: "showDiff", approvalId }) }, "Show changes in an editor"),
+          h("button", { type: "button", class: "link", "data-show-diff": true, click: () => post({ type: "showDiff", approvalId }) }, "Show changes", h("span", { class: "in-editor" }, " in an editor")),
         ),
     ),
     isChange

@@ -255,15 +255,15 @@ function renderContext(): void {
       { class: "hints" },
       hint("@", "names a file, @problems or @git-changes"),
       hint("/", "starts a command"),
-      hint("Ctrl+K N", "starts a task from what is selected in the editor"),
+      hint("Ctrl+K N", "starts a task from what is selected in the editor", "in-editor"),
       hint("Ctrl+Shift+Enter", "allows what is asked"),
       hint("Ctrl+Shift+Backspace", "denies it"),
     ),
   );
 }
 
-function hint(key: string, text: string): HTMLElement {
-  return h("li", {}, h("kbd", {}, shortcut(key)), ` ${text}`);
+function hint(key: string, text: string, kind?: string): HTMLElement {
+  return h("li", { class: kind }, h("kbd", {}, shortcut(key)), ` ${text}`);
 }
 
 /** Said in place, as nothing can be started without one. */

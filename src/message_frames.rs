@@ -1,14 +1,14 @@
 //! Framing of messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a client sends
 //! can make the server lose its place for good or run out of memory.
 //!
-//! What is in a body is the business of [`super::intake`].
+//! What is in a body is for its readers: [`crate::server`] of its clients, and what speaks to a server in this process.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 
 /// The largest body that is read, in bytes; a larger one is skipped.
-pub(super) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
+pub(crate) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
 /// The longest header line that is kept whole, in bytes.
 const LINE_LIMIT: usize = 8 * 1024;
 /// Number of bytes kept of a longer one: enough for a header that begins within it.
@@ -17,7 +17,7 @@ const LENGTH_HEADER: &[u8] = b"content-length:";
 
 /// One thing that came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// The body of a message.
     Body(Vec<u8>),
     /// A body over the limit, of this many bytes, was skipped.
@@ -27,7 +27,7 @@ pub(super) enum Frame {
 }
 
 /// Reads frames.
-pub(super) struct Frames<R> {
+pub(crate) struct Frames<R> {
     input: BufReader<R>,
     /// The length of a body whose other headers are yet to be read.
     length: Option<u64>,
@@ -44,12 +44,12 @@ enum HeaderLine {
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     /// Reads frames from this input.
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self { input: BufReader::new(input), length: None }
     }
 
     /// The next frame; none at the end of the input, even in the middle of a frame.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Frame>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Frame>> {
         let length = match self.length.take() {
             Some(length) => length,
             None => match self.find_length().await? {
