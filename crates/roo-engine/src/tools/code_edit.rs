@@ -74,8 +74,8 @@ impl CodeEdit<'_> {
             let others: Vec<Document> = shown.values().cloned().collect();
             // The gate's effect is dropped where its task is cancelled.
             let cancel = CancellationToken::new();
-            let answer = gate.language_servers().ask(self.question.clone(), &asked, &others, &cancel).await;
-            let Answer::Edit(edit) = answer.map_err(|error| mistake(&error))? else {
+            let reply = gate.language_servers().ask(self.question.clone(), &asked, &others, &cancel).await;
+            let Answer::Edit(edit) = reply.map_err(|error| mistake(&error))?.answer else {
                 return Err(mistake(&"The language server proposed no edit."));
             };
             let mut places = Vec::new();

@@ -9,7 +9,7 @@ use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, ToolCallConte
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SymbolAt;
 use roo_language_servers::{
-    Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Symbol,
+    Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Reply, Symbol,
 };
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
@@ -123,9 +123,12 @@ impl CodeQuestion {
         let document = Document { path: self.place.absolute().to_owned(), text: text.as_str().into() };
         let place = Place { document, offset };
         let others = open_documents(workspace);
-        let answer = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+        let reply = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+        let reply = reply.map_err(|error| error.to_string())?;
+        let notes = notes(&reply).map(|note| mask.masked(&note).unwrap_or(note));
+        let notes: String = notes.flat_map(|note| ["\n".to_owned(), note]).collect();
         let name = self.about.name();
-        let (text, summary) = match answer.map_err(|error| error.to_string())? {
+        let (text, summary) = match reply.answer {
             Answer::Text(text) if text.is_empty() => {
                 (format!("Nothing is known of {name}."), format!("{name} in {shown}"))
             }
@@ -157,8 +160,19 @@ impl CodeQuestion {
             // Only asked for by what judges an edit.
             Answer::Edit(_) => return Err("The language server proposed an edit.".to_owned()),
         };
-        Ok(Outcome::new(ToolStatus::Ok, text, summary))
+        Ok(Outcome::new(ToolStatus::Ok, text + &notes, summary))
     }
+}
+
+/// Why an answer may be incomplete, for the model.
+fn notes(reply: &Reply) -> impl Iterator<Item = String> {
+    let loading =
+        "(The language server is still loading the project, so something may be missing. Ask again later.)";
+    let loading = reply.is_loading.then(|| loading.to_owned());
+    let trouble = reply.trouble.as_ref().map(|trouble| {
+        format!("(The language server has a problem, so something may be missing. It says: {trouble})")
+    });
+    loading.into_iter().chain(trouble)
 }
 
 /// A problem as `path:line:column severity: message`.
@@ -339,6 +353,21 @@ mod tests {
         fixture.open("a.rs", "unsaved\n");
         assert_eq!(list(&places[..1], 0, &fixture.context).await, "a.rs:1 | unsaved");
         assert_eq!(list(&[], 0, &fixture.context).await, "Nothing found.");
+    }
+
+    #[test]
+    fn an_answer_that_may_be_incomplete_says_why() {
+        let said = |is_loading, trouble: Option<&str>| {
+            let trouble = trouble.map(str::to_owned);
+            notes(&Reply { answer: Answer::Locations(vec![]), is_loading, trouble })
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_eq!(said(false, None), "");
+        insta::assert_snapshot!(said(true, Some("Failed to load Cargo.toml")), @r"
+        (The language server is still loading the project, so something may be missing. Ask again later.)
+        (The language server has a problem, so something may be missing. It says: Failed to load Cargo.toml)
+        ");
     }
 
     #[tokio::test]
