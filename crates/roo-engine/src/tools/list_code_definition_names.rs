@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
@@ -17,6 +19,9 @@ const FILES: usize = 200;
 
 /// The most text of a result, in bytes.
 const RESULT_BYTES: usize = 64 << 10;
+
+/// Number of files that are read and parsed at once.
+const AT_ONCE: usize = 4;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
@@ -65,16 +70,23 @@ async fn run(ListDefinitions { place, is_directory }: ListDefinitions, context: 
         (files, left_out) = found.unwrap_or_default();
     }
     let mut list = List::default();
-    for file in &files {
+    let count = files.len();
+    let mut listed = stream::iter(files.into_iter().enumerate())
+        .map(|(index, file)| async move {
+            let name = file.display();
+            let listed = list_file(&name, &file, context).await;
+            (index, name, listed)
+        })
+        .buffered(AT_ONCE);
+    while let Some((index, name, listed)) = listed.next().await {
         if context.cancel.is_cancelled() {
             return Outcome::new(ToolStatus::Interrupted, "The list was interrupted.", "Interrupted");
         }
         if list.text.len() > RESULT_BYTES {
-            left_out += 1;
-            continue;
+            left_out += count - index;
+            break;
         }
-        let name = file.display();
-        match (list_file(&name, file, context).await, is_directory) {
+        match (listed, is_directory) {
             (Ok(text), _) => list.add(&name, &text),
             (Err(reason), false) => {
                 return Outcome::new(
