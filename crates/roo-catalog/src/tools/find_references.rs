@@ -23,6 +23,11 @@ impl SymbolAt {
         Ok(Self { path: reader.path("path")?, line, name: reader.text("symbol")? })
     }
 
+    /// The symbol and its place, for people.
+    pub(super) fn subject(&self) -> String {
+        format!("{} in {}:{}", self.name, self.path, self.line)
+    }
+
     /// Returns the call for clients.
     pub(super) fn shown(&self, tool: &str) -> Shown {
         Shown::Tool(json!({ "tool": tool, "path": self.path, "line": self.line, "symbol": self.name }))
@@ -70,7 +75,7 @@ impl Declaration for FindReferences {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        self.symbol.subject()
     }
 
     fn shown(&self) -> Shown {

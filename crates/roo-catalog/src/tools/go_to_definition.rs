@@ -30,7 +30,7 @@ impl Declaration for GoToDefinition {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        self.symbol.subject()
     }
 
     fn shown(&self) -> Shown {
