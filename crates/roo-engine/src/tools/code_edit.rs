@@ -61,10 +61,11 @@ impl CodeEdit<'_> {
         let mistake = |reason: &dyn std::fmt::Display| Refusal::mistake(RefusalRule::Content, reason);
         let workspace = gate.workspace();
         let text = workspace.read_for_edit(place).await.map_err(|error| mistake(&error))?.text;
-        let offset = self
-            .about
-            .offset(&place.display(), &text)
-            .map_err(|reason| mistake(&gate.mask().masked(&reason).unwrap_or(reason)))?;
+        let offset = match self.about.offset(&place.display(), &text) {
+            Ok(offset) => offset,
+            // The line that it shows may hold a secret.
+            Err(reason) => return Err(mistake(&gate.masked(reason).await)),
+        };
         let document = Document { path: place.absolute().to_owned(), text: text.as_str().into() };
         let asked = Place { document: document.clone(), offset };
         let mut shown: BTreeMap<PathBuf, Document> =

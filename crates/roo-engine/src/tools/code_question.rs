@@ -117,7 +117,7 @@ impl CodeQuestion {
             }
             Err(error) => return Err(error.to_string()),
         };
-        let (mask, shown) = (context.mask(), self.place.display());
+        let (mask, shown) = (context.read_mask().await, self.place.display());
         let offset =
             self.about.offset(&shown, &text).map_err(|reason| mask.masked(&reason).unwrap_or(reason))?;
         let document = Document { path: self.place.absolute().to_owned(), text: text.as_str().into() };
@@ -278,13 +278,14 @@ async fn list(locations: &[Location], offset: usize, context: &ToolContext) -> S
             _ => hidden += 1,
         }
     }
+    let mask = context.read_mask().await;
     for (place, numbers) in lists {
         let Ok(Contents::Text(text)) = workspace.read(&place).await else {
             wrong += numbers.len();
             continue;
         };
         let text = text.text;
-        let mask = context.mask();
+        let mask = mask.clone();
         // Masked text has the same lines.
         let masked = roo_durable::spawn_blocking(move || mask.masked(&text).unwrap_or(text)).await;
         let Ok(text) = masked else { continue };

@@ -10,6 +10,7 @@ use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCal
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ListCodeDefinitionNames;
 use roo_protocol::event::ToolStatus;
+use roo_sandbox::exec::redaction::TextMask;
 use roo_syntax::{definitions, is_supported};
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Contents, FoundKind, Purpose, ReadAccess, Resolved, Rules, Walk};
@@ -70,11 +71,12 @@ async fn run(ListDefinitions { place, is_directory }: ListDefinitions, context: 
         (files, left_out) = found.unwrap_or_default();
     }
     let mut list = List::default();
-    let count = files.len();
+    let (count, mask) = (files.len(), context.read_mask().await);
+    let mask = &mask;
     let mut listed = stream::iter(files.into_iter().enumerate())
         .map(|(index, file)| async move {
             let name = file.display();
-            let listed = list_file(&name, &file, context).await;
+            let listed = list_file(&name, &file, mask.clone(), context).await;
             (index, name, listed)
         })
         .buffered(AT_ONCE);
@@ -118,13 +120,17 @@ fn files_of(directory: &Resolved, rules: Option<Arc<Rules>>) -> (Vec<Resolved>, 
 }
 
 /// The definitions of a file as lines, or why they can't be told.
-async fn list_file(name: &str, file: &Resolved, context: &ToolContext) -> Result<String, String> {
+async fn list_file(
+    name: &str,
+    file: &Resolved,
+    mask: TextMask,
+    context: &ToolContext,
+) -> Result<String, String> {
     let text = match context.workspace.read(file).await {
         Ok(Contents::Text(text)) => text.text,
         Ok(Contents::Binary { .. }) => return Err(format!("{} is not a text file.", exact_line(name))),
         Err(error) => return Err(error.to_string()),
     };
-    let mask = context.mask();
     let (path, named) = (name.to_owned(), exact_line(name));
     let work = move || {
         // Masked text has the same lines.
