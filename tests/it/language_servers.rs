@@ -11,9 +11,9 @@ use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::Modes;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::client::{Client, Home, Options, eventually};
+use crate::support::client::{Client, Home, Options, eventually, uri};
 use crate::support::engine::{Fixture, customization};
 use crate::support::{package, processes};
 
@@ -326,6 +326,43 @@ turns:
     client.state("cancelled");
     assert_eq!(client.shut_down(), 0);
     eventually("the server has ended", || processes::with(&mark).is_empty());
+}
+
+#[test]
+fn an_editor_that_offers_it_asks_its_own_language_servers_and_none_is_started() {
+    let script = r#"
+turns:
+  - calls: [{ tool: find_references, params: { path: a.py, line: 1, symbol: area } }]
+  - when: { contains: "a.py:1 | äreal = area = 1\nb.py:2 | print(area)" }
+    calls: [{ tool: workspace_symbols, params: { path: a.py, query: are } }]
+  - when: { contains: "a.py:1 variable area in shapes" }
+    calls: [{ tool: go_to_definition, params: { path: b.py, line: 2, symbol: area } }]
+  - when: { contains: There is no language server for this file here }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\n");
+    write(&home, &[("a.py", "äreal = area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
+    let offer = json!({ "capabilities": { "experimental": { "roo": { "codeAsk": true } } } });
+    let mut client = Client::start(&home, Options::typed().with(offer));
+    client.start_task("Where is it used?");
+    let place = |name: &str, line: u32| json!({ "uri": uri(&home.work(name)), "line": line });
+    let mut asked = |client: &mut Client, question: &str, result: Value| {
+        let request = client.wait_for("a question about code", |message| message["method"] == "roo/code/ask");
+        assert_eq!(request["params"]["question"], question, "{request}");
+        client.reply(&request, result);
+        request["params"].clone()
+    };
+    let found = json!({ "isKnown": true, "places": [place("b.py", 1), place("a.py", 0), place("a.py", 0)] });
+    let params = asked(&mut client, "references", found);
+    assert_eq!(params["uri"], uri(&home.work("a.py")));
+    assert_eq!(params["position"], json!({ "line": 0, "character": 9 }), "in UTF-8");
+    let symbol = json!({ "name": "area", "kind": 13, "container": "shapes", "place": place("a.py", 0) });
+    let params = asked(&mut client, "symbols", json!({ "isKnown": true, "symbols": [symbol] }));
+    assert_eq!(params["query"], "are");
+    // Where it knows nothing, a server of ours is asked, of which there is none here.
+    asked(&mut client, "definition", json!({ "isKnown": false }));
+    client.state("completed");
+    assert_eq!(client.shut_down(), 0);
 }
 
 #[test]

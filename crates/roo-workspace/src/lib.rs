@@ -6,6 +6,7 @@
 
 #![warn(unreachable_pub)]
 
+mod code_questions;
 mod commit;
 mod disk_digests;
 mod documents;

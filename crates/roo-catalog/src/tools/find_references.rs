@@ -65,7 +65,7 @@ impl Declaration for FindReferences {
         example: "<find_references>\n<path>src/parse.rs</path>\n<line>12</line>\n<symbol>parse_line</symbol>\n</find_references>",
         mistake: "The path of a file that doesn't have the symbol in that line.",
         hook_names: &["Read"],
-        needs: Needs::LanguageServer,
+        needs: Needs::CodeAnswers,
         ..ToolSpec::new(ToolName::FindReferences, Group::Read, Effect::Read)
     };
 

@@ -822,6 +822,7 @@ impl Turn {
                     server_resources: &servers.resources(),
                     has_browser: reading.gate.browser_program().is_ok(),
                     has_language_server: reading.gate.language_servers().are_offered(),
+                    has_code_editor: reading.workspace.answers_code(),
                     has_code_index: reading.gate.has_code_index(),
                     has_image_generation: reading.settings.generates_images(),
                 },

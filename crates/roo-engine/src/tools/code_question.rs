@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
@@ -11,16 +13,23 @@ use roo_catalog::SymbolAt;
 use roo_language_servers::{
     Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Reply, Symbol,
 };
+use roo_protocol::code::{CodeAskResult, CodePlace, CodeQuestionKind, CodeSymbol};
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::{counted, exact_line, one_line};
-use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace};
+use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace, path_of};
 
 /// The most lines of a result.
 const LINES: usize = 100;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
+
+/// The most places or symbols of an editor's answer.
+const ANSWERED: usize = 5000;
+
+/// Time limit for an editor's language servers.
+const EDITOR: Duration = Duration::from_secs(20);
 
 /// The most documents of an editor that a server is shown.
 const DOCUMENTS: usize = 50;
@@ -122,9 +131,15 @@ impl CodeQuestion {
             self.about.offset(&shown, &text).map_err(|reason| mask.masked(&reason).unwrap_or(reason))?;
         let document = Document { path: self.place.absolute().to_owned(), text: text.as_str().into() };
         let place = Place { document, offset };
-        let others = open_documents(workspace);
-        let reply = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
-        let reply = reply.map_err(|error| error.to_string())?;
+        let in_editor = context.cancel.run_until_cancelled(self.ask_editor(workspace, (&text, offset)));
+        let reply = match in_editor.await.flatten() {
+            Some(reply) => reply,
+            None => {
+                let others = open_documents(workspace);
+                let reply = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+                reply.map_err(|error| error.to_string())?
+            }
+        };
         let notes = notes(&reply).map(|note| mask.masked(&note).unwrap_or(note));
         let notes: String = notes.flat_map(|note| ["\n".to_owned(), note]).collect();
         let name = self.about.name();
@@ -161,6 +176,40 @@ impl CodeQuestion {
             Answer::Edit(_) => return Err("The language server proposed an edit.".to_owned()),
         };
         Ok(Outcome::new(ToolStatus::Ok, text + &notes, summary))
+    }
+}
+
+impl CodeQuestion {
+    /// What the language servers answer that an editor runs; none where they don't, or not in time.
+    async fn ask_editor(&self, workspace: &Workspace, place: (&str, usize)) -> Option<Reply> {
+        let (kind, query) = match &self.question {
+            Question::References => (CodeQuestionKind::References, None),
+            Question::Definition => (CodeQuestionKind::Definition, None),
+            Question::Symbols(query) => (CodeQuestionKind::Symbols, Some(query.clone())),
+            // An editor's hovers are of whatever it has, this server among it; the others change with what a server offers.
+            Question::Hover
+            | Question::Problems
+            | Question::Actions
+            | Question::Action(_)
+            | Question::Rename(_) => return None,
+        };
+        let asked = workspace.ask_code(&self.place, place, kind, query);
+        let CodeAskResult { places, symbols, .. } = timeout(EDITOR, asked).await.ok()??;
+        let location = |place: &CodePlace| Some(Location { path: path_of(&place.uri)?, line: place.line });
+        let answer = match kind {
+            CodeQuestionKind::References | CodeQuestionKind::Definition => {
+                let found: BTreeSet<Location> = places.iter().take(ANSWERED).filter_map(location).collect();
+                Answer::Locations(found.into_iter().collect())
+            }
+            CodeQuestionKind::Symbols => {
+                let symbol = |symbol: &CodeSymbol| {
+                    let container = symbol.container.as_deref().unwrap_or_default();
+                    Some(Symbol::new(&symbol.name, symbol.kind.into(), container, location(&symbol.place)?))
+                };
+                Answer::Symbols(symbols.iter().take(ANSWERED).filter_map(symbol).collect())
+            }
+        };
+        Some(Reply { answer, is_loading: false, trouble: None })
     }
 }
 
