@@ -338,12 +338,20 @@ turns:
   - when: { contains: "a.py:1 variable area in shapes" }
     calls: [{ tool: go_to_definition, params: { path: b.py, line: 2, symbol: area } }]
   - when: { contains: There is no language server for this file here }
+    calls: [{ tool: diagnostics, params: { path: a.py } }]
+  - when: { contains: "a.py:1:9 warning: it is not read (linter)" }
 "#;
     let home = Home::playing(&(script.to_owned() + DONE));
     home.configure("mode: code\n");
     write(&home, &[("a.py", "äreal = area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
     let offer = json!({ "capabilities": { "experimental": { "roo": { "codeAsk": true } } } });
     let mut client = Client::start(&home, Options::typed().with(offer));
+    let open = client.open(&home.work("a.py"), "äreal = area = 1\n");
+    let at = |character: u32| json!({ "line": 0, "character": character });
+    let unread = json!({
+        "range": { "start": at(9), "end": at(13) }, "severity": 2, "source": "linter", "message": "it is not read",
+    });
+    client.notify("roo/editor/diagnostics", json!({ "uri": open, "diagnostics": [unread] }));
     client.start_task("Where is it used?");
     let place = |name: &str, line: u32| json!({ "uri": uri(&home.work(name)), "line": line });
     let mut asked = |client: &mut Client, question: &str, result: Value| {

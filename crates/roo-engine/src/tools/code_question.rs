@@ -17,7 +17,7 @@ use roo_protocol::code::{CodeAskResult, CodePlace, CodeQuestionKind, CodeSymbol}
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::{counted, exact_line, one_line};
-use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace, path_of};
+use roo_workspace::{Contents, Diagnostic, FileReport, Purpose, ReadAccess, Resolved, Workspace, path_of};
 
 /// The most lines of a result.
 const LINES: usize = 100;
@@ -186,12 +186,15 @@ impl CodeQuestion {
             Question::References => (CodeQuestionKind::References, None),
             Question::Definition => (CodeQuestionKind::Definition, None),
             Question::Symbols(query) => (CodeQuestionKind::Symbols, Some(query.clone())),
+            // It has told them unasked.
+            Question::Problems => {
+                let mut problems = problems_of(workspace.report_of(&self.place)?);
+                problems.sort_by_key(|problem| (problem.line, problem.column));
+                let answer = Answer::Problems(problems);
+                return Some(Reply { answer, is_loading: false, trouble: None });
+            }
             // An editor's hovers are of whatever it has, this server among it; the others change with what a server offers.
-            Question::Hover
-            | Question::Problems
-            | Question::Actions
-            | Question::Action(_)
-            | Question::Rename(_) => return None,
+            Question::Hover | Question::Actions | Question::Action(_) | Question::Rename(_) => return None,
         };
         let asked = workspace.ask_code(&self.place, place, kind, query);
         let CodeAskResult { places, symbols, .. } = timeout(EDITOR, asked).await.ok()??;
@@ -222,6 +225,20 @@ fn notes(reply: &Reply) -> impl Iterator<Item = String> {
         format!("(The language server has a problem, so something may be missing. It says: {trouble})")
     });
     loading.into_iter().chain(trouble)
+}
+
+/// The problems that an editor has reported.
+pub(crate) fn problems_of(report: FileReport) -> Vec<Problem> {
+    let problem = |found: Diagnostic| Problem {
+        line: found.line,
+        column: found.column,
+        severity: found.severity,
+        message: match found.source {
+            Some(source) => format!("{} ({source})", found.message),
+            None => found.message,
+        },
+    };
+    report.diagnostics.into_iter().map(problem).collect()
 }
 
 /// A problem as `path:line:column severity: message`.
