@@ -107,7 +107,8 @@ fn the_command_line_shows_builds_and_removes_the_index() {
 fn a_damaged_index_is_built_anew_and_the_search_goes_on() {
     let project = Project::new(&[("src/net.rs", RETRY)]);
     project.succeed(&["index", "build"]);
-    let [index] = &indexes(project.beside("state/roo-lsp"))[..] else { panic!("there is one index") };
+    let all = indexes(project.beside("state/roo-lsp"));
+    let [index] = &all[..] else { panic!("there is one index") };
     for file in fs::read_dir(index).unwrap().map(|entry| entry.unwrap().path()) {
         if file.extension().is_some_and(|extension| extension == "sqlite") {
             fs::write(file, "no database at all").unwrap();

@@ -354,7 +354,7 @@ turns:
     client.notify("roo/editor/diagnostics", json!({ "uri": open, "diagnostics": [unread] }));
     client.start_task("Where is it used?");
     let place = |name: &str, line: u32| json!({ "uri": uri(&home.work(name)), "line": line });
-    let mut asked = |client: &mut Client, question: &str, result: Value| {
+    let asked = |client: &mut Client, question: &str, result: Value| {
         let request = client.wait_for("a question about code", |message| message["method"] == "roo/code/ask");
         assert_eq!(request["params"]["question"], question, "{request}");
         client.reply(&request, result);

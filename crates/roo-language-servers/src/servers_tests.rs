@@ -309,7 +309,7 @@ async fn a_server_that_loads_for_long_is_left_alone() {
     assert_eq!(reply, Ok(Reply { answer: NOTHING, is_loading: true, trouble: None }), "asked all the same");
     let renamed = self::reply(&servers, Question::Rename("b".to_owned())).await;
     assert_eq!(renamed, Err(LanguageServerError::Loading("fake-server")), "it would leave uses out");
-    assert_eq!(fake.received("textDocument/rename"), [Value::Null; 0]);
+    assert_eq!(fake.received("textDocument/rename"), Vec::<Value>::new());
 }
 
 /// The seconds after which a server that tells this answers the first question, and its reply.

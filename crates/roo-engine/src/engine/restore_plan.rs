@@ -22,14 +22,6 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// The text.
-    pub(super) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Bytes(_) => None,
-        }
-    }
-
     /// By which it is known: of the text, or of the bytes.
     pub(super) fn digest(&self) -> Digest {
         match self {
@@ -327,7 +319,10 @@ mod tests {
             let texts: Vec<Option<&str>> = texts.iter().map(Option::as_deref).collect();
             let files = saved(&texts, &mut contents);
             let Restored::Content(restored) = undone(&files, now.as_deref(), &contents) else { return Ok(()) };
-            let restored = restored.map(|content| content.text().unwrap().to_owned());
+            let restored = restored.map(|content| match content {
+                Content::Text(text) => text,
+                Content::Bytes(_) => panic!("of texts comes text"),
+            });
             if now.as_deref() == *texts.last().unwrap() {
                 prop_assert_eq!(restored.as_deref(), texts[0]);
             }
