@@ -1,11 +1,14 @@
 //! The code index: its speed on a generated tree, and how well it finds what developers ask for in three public
 //! repositories, beside ripgrep for the words of the questions.
 //!
-//! `cargo bench --bench index` measures the speed; `cargo bench --bench index -- quality` fetches the repositories by pip,
-//! cargo and npm into `target/` and asks the questions of `benches/index/questions.toml`. With `ROO_EMBEDDINGS`, the base URL
-//! of an OpenAI-compatible endpoint such as `benches/index/embeddings.py`, vectors are measured too.
+//! `cargo bench --bench index` measures the speed; `cargo bench --bench index -- quality [tokio]` fetches the repositories, or the
+//! one that is named, by pip, cargo and npm into `target/` and asks the questions of `benches/index/questions.toml`. With
+//! `quality vectors` they are asked with vectors too: of a small model from PyPI that `benches/index/embeddings.py` serves on
+//! loopback, or of the OpenAI-compatible endpoint whose base URL is in `ROO_EMBEDDINGS`.
 //! What each figure means is told in `docs/src/performance.md`.
 
+#[path = "support/code_tree.rs"]
+mod code_tree;
 #[path = "support/memory.rs"]
 #[allow(dead_code)]
 mod memory;
@@ -13,13 +16,15 @@ mod memory;
 mod quality;
 #[path = "support/table.rs"]
 mod table;
+#[path = "index/vectors.rs"]
+mod vectors;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use code_tree::{FILES, WORDS, fill};
 use roo_index::{CodeIndex, EmbedderSource, Mask, Question};
 use roo_text::position::Encoding;
 use roo_workspace::{Setup, Workspace};
@@ -29,21 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Files of the tree, and lines of each: 100 MB together.
-const FILES: usize = 10_000;
-const LINES: usize = 250;
-
 /// Searches and updates that are timed.
 const ROUNDS: usize = 30;
-
-/// Words of which the names in the tree are made.
-const WORDS: &[&str] = &[
-    "account", "batch", "buffer", "cache", "channel", "client", "config", "cursor", "delay", "digest",
-    "encoder", "event", "filter", "frame", "grant", "header", "index", "invoice", "journal", "kernel",
-    "label", "ledger", "lock", "marker", "metric", "node", "offset", "order", "packet", "parser", "policy",
-    "queue", "record", "render", "retry", "route", "schema", "session", "signal", "socket", "stream",
-    "table", "ticket", "token", "trace", "user", "vector", "widget", "window", "writer",
-];
 
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,7 +45,7 @@ fn main() -> Outcome {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match arguments.iter().any(|argument| argument == "quality") {
-        true => runtime.block_on(quality::measure()),
+        true => runtime.block_on(quality::measure(&arguments)),
         false => runtime.block_on(speed()),
     }
 }
@@ -142,47 +134,9 @@ async fn speed() -> Outcome {
     let queries: Vec<f64> =
         whole.iter().zip(&unchanged).map(|(whole, unchanged)| whole - unchanged).collect();
     report("compare all files, nothing changed", "ms", "", unchanged)?;
-    report("update after an edit, beyond that", "ms", "50", looks)?;
-    report("update after an edit, all in all", "ms", "", updates)?;
+    report("update after an edit, beyond that", "ms", "", looks)?;
+    report("update after an edit, all in all", "ms", "50", updates)?;
     report("query, beyond the comparison", "ms", "30", queries)?;
     report("search, all in all", "ms", "", whole)?;
     Ok(())
-}
-
-/// Writes files of functions with names of the list, the same each time. Returns their size.
-fn fill(root: &Path) -> Outcome<usize> {
-    let mut seed = 7_u64;
-    let mut word = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        WORDS[(seed >> 33) as usize % WORDS.len()]
-    };
-    let mut bytes = 0;
-    for number in 0..FILES {
-        let directory = root.join(format!("pkg{:02}/m{:03}", number / 50 % 20, number / 50));
-        if number % 50 == 0 {
-            fs::create_dir_all(&directory)?;
-        }
-        let mut text = String::new();
-        while text.lines().count() < LINES {
-            let (one, two, three) = (word(), word(), word());
-            writeln!(text, "/// Returns the {one} of a {two}, unless the {three} is closed.")?;
-            writeln!(text, "pub fn {one}_{two}{number}({three}: &{}) -> Option<u64> {{", word())?;
-            for _ in 0..8 {
-                writeln!(
-                    text,
-                    "    let {} = {}.{}({}::{}_{});",
-                    word(),
-                    word(),
-                    word(),
-                    word(),
-                    word(),
-                    word()
-                )?;
-            }
-            text.push_str("    Some(1)\n}\n\n");
-        }
-        bytes += text.len();
-        fs::write(directory.join(format!("f{:02}.rs", number % 50)), text)?;
-    }
-    Ok(bytes)
 }

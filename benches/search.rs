@@ -1,15 +1,22 @@
-//! `search_files` in large workspaces, the whole program with its gate, and ripgrep beside it where it is installed.
+//! `search_files` in large workspaces, the whole program with its gate, and ripgrep beside it where it is installed; and tools that
+//! read code beside `rg`, `rg --files` and `ctags` on a tree of 10,000 files and 100 MB.
 //!
-//! `cargo bench --bench search [-- 10000]`. What each figure means is told in `docs/src/performance.md`.
+//! `cargo bench --bench search [-- 10000] [-- peers]`. What each figure means is told in `docs/src/performance.md`.
 
+#[path = "support/code_tree.rs"]
+mod code_tree;
 #[path = "support/table.rs"]
 mod table;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use roo_engine::mentions::{SymbolLimits, WantedSymbols, find_symbols};
+use roo_text::position::Encoding;
+use roo_workspace::{Setup, Workspace};
 use table::{Row, milliseconds, row};
 use tempfile::TempDir;
 
@@ -32,8 +39,13 @@ fn main() -> Outcome {
         return Ok(());
     }
     let chosen: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    let peers = arguments.iter().any(|argument| argument == "peers");
+    let all = chosen.is_empty() && !peers;
     table::head()?;
-    for &size in SIZES.iter().filter(|size| chosen.is_empty() || chosen.contains(size)) {
+    if all || peers {
+        beside_peers()?;
+    }
+    for &size in SIZES.iter().filter(|size| all || chosen.contains(size)) {
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         fill(&directory.path().join("work"), size)?;
         measure(directory.path(), size)?;
@@ -116,6 +128,109 @@ fn measure(place: &Path, files: usize) -> Outcome {
     for (name, samples) in names.into_iter().zip(samples).take(if has_peer { 3 } else { 1 }) {
         let what = format!("{files} files: {name}");
         row(Row { what: &what, unit: "ms", target: "1.2 × rg" }, samples)?;
+    }
+    Ok(())
+}
+
+/// Rounds of the tools that read code, by turns with their peers.
+const PEER_ROUNDS: usize = 5;
+
+/// Times what reads code in the tree of 10,000 files beside what others have for it.
+fn beside_peers() -> Outcome {
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let work = directory.path().join("work");
+    let bytes = code_tree::fill(&work)?;
+    let place = directory.path();
+    let tool = |name: &str, parameters: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
+        command.args(["tool", name, "--params", parameters]);
+        command.env("XDG_CONFIG_HOME", place.join("config")).env("XDG_STATE_HOME", place.join("state"));
+        command
+    };
+    let other = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command
+    };
+    let run = |mut command: Command| -> Outcome<(f64, String)> {
+        command.current_dir(&work).stdin(Stdio::null()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let output = command.output()?;
+        let time = milliseconds(begun.elapsed());
+        Ok((time, String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    let report = |what: &str, ours: Vec<f64>, peer: &str, theirs: Vec<f64>| -> Outcome {
+        let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+        let size = format!("{} files, {} MB", code_tree::FILES, bytes / 1_000_000);
+        row(Row { what: &format!("{size}: {what}"), unit: "ms", target: "" }, ours)?;
+        row(Row { what: &format!("{size}: {peer}"), unit: "ms", target: "" }, theirs)?;
+        row(Row { what: "  the first by the second", unit: "", target: "1.2" }, ratios)?;
+        Ok(())
+    };
+    let is_there = |program: &str| {
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    };
+    if is_there("rg") {
+        // The functions of one file, which are found by reading all of them.
+        let pattern = "[a-z]4242\\(";
+        let parameters = r#"{"path":".","regex":"[a-z]4242\\("}"#;
+        let (mut ours, mut theirs) = (vec![], vec![]);
+        for round in 0..=PEER_ROUNDS {
+            let (our_time, found) = run(tool("search_files", parameters))?;
+            let (their_time, expected) = run(other("rg", &["--no-config", "-n", "-C1", pattern, "."]))?;
+            let count = |text: &str| text.matches("4242(").count();
+            assert!(count(&found) > 0 && count(&found) == count(&expected), "both find the same");
+            if round > 0 {
+                ours.push(our_time);
+                theirs.push(their_time);
+            }
+        }
+        report("search_files, whole program", ours, "rg", theirs)?;
+
+        let (mut ours, mut theirs) = (vec![], vec![]);
+        for round in 0..=PEER_ROUNDS {
+            let (our_time, found) = run(tool("list_files", r#"{"path":".","recursive":true}"#))?;
+            let (their_time, expected) = run(other("rg", &["--no-config", "--files", "."]))?;
+            assert!(found.lines().count() >= 200, "a whole page");
+            assert_eq!(expected.lines().count(), code_tree::FILES);
+            if round > 0 {
+                ours.push(our_time);
+                theirs.push(their_time);
+            }
+        }
+        report("list_files, a page, whole program", ours, "rg --files", theirs)?;
+    }
+    if is_there("ctags") {
+        let (mut ours, mut theirs) = (vec![], vec![]);
+        for round in 0..=PEER_ROUNDS {
+            let folder = "pkg00/m000";
+            let parameters = format!(r#"{{"path":"{folder}"}}"#);
+            let (our_time, found) = run(tool("list_code_definition_names", &parameters))?;
+            let (their_time, expected) = run(other("ctags", &["-R", "-f", "-", folder]))?;
+            assert!(found.contains("pub fn ") && expected.contains("pub fn "), "both find definitions");
+            if round > 0 {
+                ours.push(our_time);
+                theirs.push(their_time);
+            }
+        }
+        report("definitions of a folder of 50", ours, "ctags -R of it", theirs)?;
+
+        let workspace = Workspace::open(Setup {
+            folders: vec![work.clone()],
+            state_directory: place.join("library"),
+            documents: Arc::default(),
+            editor: None,
+            encoding: Encoding::Utf8,
+        })?;
+        let limits = SymbolLimits { time: Duration::from_secs(600), most: usize::MAX };
+        let (begun, every) = (Instant::now(), WantedSymbols::Beginning(String::new()));
+        let found = find_symbols(&workspace, None, &every, limits);
+        let ours = milliseconds(begun.elapsed());
+        assert!(found.is_complete);
+        let (theirs, expected) = run(other("ctags", &["-R", "-f", "-", "."]))?;
+        let tags = expected.lines().filter(|line| !line.starts_with('!')).count();
+        assert!(found.symbols.len() >= code_tree::FILES && tags >= code_tree::FILES, "both find all");
+        report("all definitions, by the library", vec![ours], "ctags -R", vec![theirs])?;
     }
     Ok(())
 }

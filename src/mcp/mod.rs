@@ -503,8 +503,11 @@ impl ServerTools for McpServers {
         })
     }
 
+    fn refreshed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.refresh_apart())
+    }
+
     fn resources(&self) -> Vec<ServerResources> {
-        self.refresh();
         self.offered(|offered| offered.resources.clone())
     }
 

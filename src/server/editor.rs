@@ -13,6 +13,7 @@ use tower_lsp::ls_types::request::Request;
 use tower_lsp::ls_types::{ApplyWorkspaceEditResponse, MessageType};
 
 use super::negotiated::Edits;
+use roo_protocol::code::{CodeAskParams, CodeAskResult};
 use roo_protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use roo_text::position::Range;
 use roo_text::render::exact_line;
@@ -37,6 +38,15 @@ impl Request for DocumentSave {
     const METHOD: &'static str = "roo/document/save";
 }
 
+/// `roo/code/ask`.
+enum CodeAsk {}
+
+impl Request for CodeAsk {
+    type Params = CodeAskParams;
+    type Result = CodeAskResult;
+    const METHOD: &'static str = "roo/code/ask";
+}
+
 /// An editor behind a client.
 pub(super) struct ClientEditor {
     pub(super) client: Client,
@@ -47,6 +57,8 @@ pub(super) struct ClientEditor {
     pub(super) reviews: bool,
     /// True if it answers `roo/document/save`.
     pub(super) saves: bool,
+    /// True if it answers `roo/code/ask`.
+    pub(super) answers_code: bool,
     /// The connection is over: nothing will be answered any more.
     pub(super) ended: CancellationToken,
 }
@@ -114,6 +126,24 @@ impl Editor for ClientEditor {
         tokio::spawn(async move {
             ended.run_until_cancelled(client.show_message(MessageType::WARNING, message)).await;
         });
+    }
+
+    fn answers_code(&self) -> bool {
+        self.answers_code
+    }
+
+    fn ask_code(&self, question: CodeAskParams) -> BoxFuture<'_, Option<CodeAskResult>> {
+        async move {
+            let asked = self.client.send_request::<CodeAsk>(question);
+            match self.ended.run_until_cancelled(asked).await? {
+                Ok(answer) => Some(answer),
+                Err(error) => {
+                    tracing::warn!(%error, "the client did not answer about code");
+                    None
+                }
+            }
+        }
+        .boxed()
     }
 
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {

@@ -26,6 +26,8 @@ pub(super) struct Negotiated {
     pub(super) unknown_version: Option<Value>,
     /// True if the client answers `roo/document/save`.
     pub(super) saves_documents: bool,
+    /// True if the client answers `roo/code/ask`.
+    pub(super) answers_code: bool,
     /// Support of the client for edits; with versions or without.
     pub(super) edits: Option<Edits>,
     /// Operations on files that its edits may hold.
@@ -90,6 +92,7 @@ impl Negotiated {
             typed,
             unknown_version: offered.version.filter(|_| !typed),
             saves_documents: typed && offered.saves_documents,
+            answers_code: typed && offered.answers_code,
             edits: workspace.filter(|workspace| workspace.apply_edit == Some(true)).map(|workspace| {
                 let versioned = workspace.workspace_edit.as_ref().and_then(|edit| edit.document_changes);
                 if versioned == Some(true) { Edits::Versioned } else { Edits::Plain }
@@ -121,6 +124,7 @@ impl Negotiated {
 struct Offered {
     version: Option<Value>,
     saves_documents: bool,
+    answers_code: bool,
 }
 
 impl Offered {
@@ -134,6 +138,7 @@ impl Offered {
         Self {
             version: find("protocolVersion"),
             saves_documents: find("documentSave") == Some(Value::Bool(true)),
+            answers_code: find("codeAsk") == Some(Value::Bool(true)),
         }
     }
 }

@@ -76,11 +76,13 @@ pub(super) async fn complete(
             let (of_servers, has_more) = of_servers::resources(services, typed).await?;
             let typed = typed.to_owned();
             let workspace = Arc::clone(services.engine.workspace());
-            let of_code = of_code::symbols(&workspace, &typed).await?;
             let open: HashSet<PathBuf> =
                 session.documents.with_files().into_iter().map(|(path, _)| path).collect();
-            let listed = tokio::task::spawn_blocking(move || mentions(&workspace, &typed, &open));
-            let (mut items, is_cut) = listed.await.map_err(|_| Error::internal_error())?;
+            let of_files = (Arc::clone(&workspace), typed.clone());
+            let listed = tokio::task::spawn_blocking(move || mentions(&of_files.0, &of_files.1, &open));
+            // Both at once: each of them goes through the workspace.
+            let (of_code, listed) = tokio::join!(of_code::symbols(&workspace, &typed), listed);
+            let (of_code, (mut items, is_cut)) = (of_code?, listed.map_err(|_| Error::internal_error())?);
             let keywords = items.iter().take_while(|item| item.kind == PromptItemKind::Keyword).count();
             items.splice(keywords..keywords, of_servers);
             items.extend(of_code.symbols);

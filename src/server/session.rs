@@ -207,6 +207,7 @@ impl Session {
                 files: negotiated.file_operations,
                 reviews: negotiated.reviews,
                 saves: negotiated.saves_documents,
+                answers_code: negotiated.answers_code,
                 ended: self.ended.clone(),
             })
         })

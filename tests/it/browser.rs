@@ -355,6 +355,39 @@ turns:
 }
 
 #[test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
+fn a_browser_that_crashes_is_told_and_the_task_goes_on_with_another() {
+    let port = serve_on_this_machine();
+    let script = r#"
+turns:
+  - calls: [{ tool: browser_action, params: { action: launch, url: "http://127.0.0.1:PORT/" } }]
+  - calls: [{ tool: ask_followup_question, params: { question: "Seen?", follow_up: [Yes] } }]
+  - calls: [{ tool: browser_action, params: { action: screenshot } }]
+  - when: { contains: "The browser was closed:" }
+    calls: [{ tool: browser_action, params: { action: launch, url: "http://127.0.0.1:PORT/" } }]
+  - when: { contains: "Done: launch." }
+    calls: [{ tool: attempt_completion, params: { result: Seen. } }]
+"#;
+    let home = Home::playing(&script.replace("PORT", &port.to_string()));
+    home.configure(SETTINGS);
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Look.");
+    allow(&mut client);
+    let question = client.event("question.asked")["event"]["questionId"].clone();
+    for pid in browsers_of(client.process()) {
+        let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+        // Those below another are gone with it.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    eventually("the browser has died", || !has_browser(&client));
+    client.request("roo/question/answer", json!({ "questionId": question, "text": "Yes" }));
+    client.titles_until_completed(|_| "allow_once");
+    eventually("the second one ends with its task", || !has_browser(&client));
+    eventually("no directory is left", || private_directories(&home).is_empty());
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn without_a_browser_the_model_is_told_why() {
     let script = r#"
 turns:

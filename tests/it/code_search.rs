@@ -104,6 +104,24 @@ fn the_command_line_shows_builds_and_removes_the_index() {
 }
 
 #[test]
+fn a_damaged_index_is_built_anew_and_the_search_goes_on() {
+    let project = Project::new(&[("src/net.rs", RETRY)]);
+    project.succeed(&["index", "build"]);
+    let all = indexes(project.beside("state/roo-lsp"));
+    let [index] = &all[..] else { panic!("there is one index") };
+    for file in fs::read_dir(index).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "sqlite") {
+            fs::write(file, "no database at all").unwrap();
+        }
+    }
+    let output = search(&project, "retry delay");
+    let text = stdout(&output);
+    assert!(output.status.success() && text.contains("File path: src/net.rs"), "{output:?}");
+    assert!(text.contains("The index was damaged, so it was rebuilt."), "{text}");
+    assert!(!stdout(&search(&project, "retry delay")).contains("damaged"), "it is whole again");
+}
+
+#[test]
 fn a_user_turns_the_index_off() {
     let project = Project::new(&[("src/net.rs", RETRY)]);
     project.configure("index: { enabled: false }\n");

@@ -82,6 +82,61 @@ async fn a_picture_is_made_changed_and_shown_in_both_protocols() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restore_brings_a_picture_back_or_deletes_it() {
+    let script = "
+turns:
+  - calls: [{ tool: generate_image, params: { prompt: a red fox, path: assets/fox.png } }]
+  - when: { contains: \"Wrote assets/fox.png: image/png\" }
+    calls: [{ tool: generate_image, params: { prompt: with a hat, path: assets/fox.png } }]
+  - when: { contains: \"Wrote assets/fox.png: image/png\" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+";
+    let made = |bytes: &[u8]| answer(&json!({ "data": [{ "b64_json": STANDARD.encode(bytes) }] }));
+    let server = ModelServer::start([made(FOX), made(HAT)]).await;
+    let painter = format!(
+        "{{ provider: openai, baseUrl: '{}/v1', model: dall-e-3, apiKeyCommand: [echo, key] }}",
+        server.url()
+    );
+    let home = home(script, &painter, " }\nautoApprove: { write: true }\n");
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Draw a fox.");
+    client.answer_until_completed(|_| "allow_once");
+    let fox = home.work("assets/fox.png");
+    assert_eq!(fs::read(&fox).unwrap(), HAT);
+
+    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
+    let checkpoints = listed["checkpoints"].as_array().unwrap();
+    let files: Vec<&Value> = checkpoints.iter().map(|checkpoint| &checkpoint["files"][0]).collect();
+    assert_eq!(files[0], &json!({ "path": "assets/fox.png", "change": "created" }));
+    assert_eq!(files[1], &json!({ "path": "assets/fox.png", "change": "changed" }));
+    let restore = |client: &mut Client, seq: &Value| {
+        let params = json!({ "taskId": task, "seq": seq, "what": "files", "preview": true });
+        let preview = client.request("roo/checkpoint/restore", params);
+        let params = json!({ "taskId": task, "seq": seq, "what": "files", "digest": preview["digest"] });
+        let restored = client.request("roo/checkpoint/restore", params);
+        (preview["files"][0].clone(), restored["restoredAs"].clone())
+    };
+    let (file, _) = restore(&mut client, &checkpoints[1]["seq"]);
+    assert_eq!(file["before"], format!("(image/png, {} bytes)\n", HAT.len()));
+    assert_eq!(file["after"], format!("(image/png, {} bytes)\n", FOX.len()));
+    assert_eq!(file["diff"], "Binary files a/assets/fox.png and b/assets/fox.png differ\n");
+    assert_eq!(fs::read(&fox).unwrap(), FOX);
+    let (file, restored_as) = restore(&mut client, &checkpoints[0]["seq"]);
+    assert_eq!(file["diff"], "Binary files a/assets/fox.png and /dev/null differ\n");
+    assert!(!fox.exists());
+    // A restore is undone like any change.
+    restore(&mut client, &restored_as);
+    assert_eq!(fs::read(&fox).unwrap(), FOX);
+    // What the user made of it since stays.
+    fs::write(&fox, b"\x89PNG\r\n\x1a\n mine").unwrap();
+    let params = json!({ "taskId": task, "seq": checkpoints[0]["seq"], "what": "files", "preview": true });
+    let preview = client.request("roo/checkpoint/restore", params);
+    assert_eq!(preview["files"], json!([]));
+    assert_eq!(preview["conflicts"][0]["reason"], "it was changed since it was created");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_puts_the_picture_into_its_answer_and_what_is_none_is_not_written() {
     let script = "
 turns:

@@ -11,9 +11,9 @@ use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::Modes;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, eventually, uri};
 use crate::support::engine::{Fixture, customization};
 use crate::support::{package, processes};
 
@@ -242,6 +242,134 @@ turns:
     }
     let mut client = start(&home, &programs);
     completes(&mut client, "What is it?");
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// Installs a program as the language server of Python.
+fn install(home: &Home, program: &str) -> PathBuf {
+    let programs = home.path("bin");
+    fs::create_dir(&programs).unwrap();
+    let path = programs.join("basedpyright-langserver");
+    fs::write(&path, program).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    programs
+}
+
+/// A language server for bash: it names lines that are not there, and changes them.
+const LIAR: &str = r#"#!/bin/bash
+export LC_ALL=C
+answer() {
+  local body="{\"jsonrpc\":\"2.0\",\"id\":$1,\"result\":$2}"
+  printf 'Content-Length: %d\r\n\r\n%s' "${#body}" "$body"
+}
+at() { echo "{\"start\":{\"line\":$1,\"character\":0},\"end\":{\"line\":$1,\"character\":1}}"; }
+while IFS= read -r header; do
+  header=${header%$'\r'}
+  case $header in
+    Content-Length:*) length=${header#Content-Length: }; continue ;;
+    '') IFS= read -r -N "$length" body ;;
+    *) continue ;;
+  esac
+  [[ $body =~ \"method\":\"([^\"]+)\" ]] && method=${BASH_REMATCH[1]} || continue
+  [[ $method == exit ]] && exit
+  [[ $body =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]} || continue
+  [[ $body =~ \"uri\":\"([^\"]+)\" ]] && uri=${BASH_REMATCH[1]}
+  case $method in
+    initialize) answer "$id" '{"capabilities":{"diagnosticProvider":{}}}' ;;
+    textDocument/diagnostic) answer "$id" '{"items":[]}' ;;
+    textDocument/references)
+      answer "$id" "[{\"uri\":\"$uri\",\"range\":$(at 0)},{\"uri\":\"$uri\",\"range\":$(at 99999)}]" ;;
+    textDocument/definition) answer "$id" "[{\"uri\":\"$uri\",\"range\":$(at 4294967295)}]" ;;
+    textDocument/rename)
+      answer "$id" "{\"changes\":{\"$uri\":[{\"range\":$(at 500),\"newText\":\"lost\"}]}}" ;;
+    *) answer "$id" null ;;
+  esac
+done
+"#;
+
+#[test]
+fn a_server_that_lies_about_positions_shows_and_changes_nothing_that_is_not_there() {
+    let script = r#"
+turns:
+  - calls: [{ tool: find_references, params: { path: a.py, line: 1, symbol: a } }]
+  - when: { contains: ["a.py:1 | a = 1", "(1 left out: the server named lines that are not there.)"] }
+    calls: [{ tool: go_to_definition, params: { path: a.py, line: 1, symbol: a } }]
+  - when: { contains: "Nothing found.\n(1 left out: the server named lines that are not there.)" }
+    calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: a, new_name: b } }]
+  - when: { contains: ["doesn't fit its text", "Nothing was changed."] }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(&home, &[("setup.py", ""), ("a.py", "a = 1\n")]);
+    let programs = install(&home, LIAR);
+    let mut client = start(&home, &programs);
+    completes(&mut client, "Rename it.");
+    assert_eq!(fs::read_to_string(home.work("a.py")).unwrap(), "a = 1\n");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_server_that_hangs_ends_with_the_program_and_keeps_no_task_from_being_cancelled() {
+    let script = "
+turns:
+  - calls: [{ tool: hover, params: { path: a.py, line: 1, symbol: a } }]
+";
+    let home = Home::playing(script);
+    home.configure("mode: code\n");
+    write(&home, &[("setup.py", ""), ("a.py", "a = 1\n")]);
+    let mark = processes::mark(1);
+    let programs = install(&home, &format!("#!/bin/sh\nexec sleep {mark}\n"));
+    let mut client = start(&home, &programs);
+    let task = client.start_task("What is it?");
+    eventually("the server is started", || !processes::with(&mark).is_empty());
+    client.request("roo/task/cancel", json!({ "taskId": task }));
+    client.state("cancelled");
+    assert_eq!(client.shut_down(), 0);
+    eventually("the server has ended", || processes::with(&mark).is_empty());
+}
+
+#[test]
+fn an_editor_that_offers_it_asks_its_own_language_servers_and_none_is_started() {
+    let script = r#"
+turns:
+  - calls: [{ tool: find_references, params: { path: a.py, line: 1, symbol: area } }]
+  - when: { contains: "a.py:1 | äreal = area = 1\nb.py:2 | print(area)" }
+    calls: [{ tool: workspace_symbols, params: { path: a.py, query: are } }]
+  - when: { contains: "a.py:1 variable area in shapes" }
+    calls: [{ tool: go_to_definition, params: { path: b.py, line: 2, symbol: area } }]
+  - when: { contains: There is no language server for this file here }
+    calls: [{ tool: diagnostics, params: { path: a.py } }]
+  - when: { contains: "a.py:1:9 warning: it is not read (linter)" }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\n");
+    write(&home, &[("a.py", "äreal = area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
+    let offer = json!({ "capabilities": { "experimental": { "roo": { "codeAsk": true } } } });
+    let mut client = Client::start(&home, Options::typed().with(offer));
+    let open = client.open(&home.work("a.py"), "äreal = area = 1\n");
+    let at = |character: u32| json!({ "line": 0, "character": character });
+    let unread = json!({
+        "range": { "start": at(9), "end": at(13) }, "severity": 2, "source": "linter", "message": "it is not read",
+    });
+    client.notify("roo/editor/diagnostics", json!({ "uri": open, "diagnostics": [unread] }));
+    client.start_task("Where is it used?");
+    let place = |name: &str, line: u32| json!({ "uri": uri(&home.work(name)), "line": line });
+    let asked = |client: &mut Client, question: &str, result: Value| {
+        let request = client.wait_for("a question about code", |message| message["method"] == "roo/code/ask");
+        assert_eq!(request["params"]["question"], question, "{request}");
+        client.reply(&request, result);
+        request["params"].clone()
+    };
+    let found = json!({ "isKnown": true, "places": [place("b.py", 1), place("a.py", 0), place("a.py", 0)] });
+    let params = asked(&mut client, "references", found);
+    assert_eq!(params["uri"], uri(&home.work("a.py")));
+    assert_eq!(params["position"], json!({ "line": 0, "character": 9 }), "in UTF-8");
+    let symbol = json!({ "name": "area", "kind": 13, "container": "shapes", "place": place("a.py", 0) });
+    let params = asked(&mut client, "symbols", json!({ "isKnown": true, "symbols": [symbol] }));
+    assert_eq!(params["query"], "are");
+    // Where it knows nothing, a server of ours is asked, of which there is none here.
+    asked(&mut client, "definition", json!({ "isKnown": false }));
+    client.state("completed");
     assert_eq!(client.shut_down(), 0);
 }
 

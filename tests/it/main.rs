@@ -5,6 +5,7 @@ mod acp;
 mod architecture;
 mod attacks;
 mod background;
+mod both_protocols;
 mod branches;
 mod browser;
 mod cassettes;

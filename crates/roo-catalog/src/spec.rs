@@ -62,6 +62,8 @@ pub enum Needs {
     ServerResources,
     /// A language server.
     LanguageServer,
+    /// A language server, or an editor that asks its own.
+    CodeAnswers,
     /// A workspace folder, and settings that allow an index of its code.
     CodeIndex,
     /// A browser.

@@ -41,7 +41,14 @@ pub trait ServerTools: Debug + Send + Sync {
         Box::pin(std::future::ready(found))
     }
 
-    /// The resources of the servers that have any, in an order that doesn't change by itself.
+    /// Takes note of what has changed in the configuration of servers since tools were listed last. Blocks no thread of the
+    /// runtime.
+    fn refreshed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// The resources of the servers that have any, in an order that doesn't change by itself: by the configuration as it was
+    /// looked at last, when tools were listed or by [`ServerTools::refreshed`].
     fn resources(&self) -> Vec<ServerResources> {
         vec![]
     }

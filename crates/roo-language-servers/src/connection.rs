@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use roo_text::render::one_line;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::framing;
@@ -21,6 +23,9 @@ const STDERR: usize = 2 << 10;
 /// Number of pieces of work that a server may report at once. What is above isn't waited for.
 const WORK: usize = 64;
 
+/// The longest text of what a server says is wrong, in characters.
+const TROUBLE: usize = 200;
+
 /// Reasons why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
@@ -30,6 +35,29 @@ pub(crate) enum RequestError {
     Refused(String),
     /// The server's answer can't be used, for this reason.
     Unusable(String),
+    /// The server has not read the whole project, without which its answer would do harm.
+    Loading,
+}
+
+/// What a server says of its work on the project. By default it has said nothing yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Activity {
+    /// True once it has said anything of it.
+    is_told: bool,
+    /// Number of pieces of work that are under way (`$/progress`).
+    work: usize,
+    /// Whether it knows the whole project (`quiescent` of `experimental/serverStatus`); none from a server without such a status.
+    is_quiescent: Option<bool>,
+    /// What it says is wrong with itself or the project.
+    trouble: Option<String>,
+}
+
+impl Activity {
+    /// Reports whether answers may be incomplete. Work that goes on beside, such as a compiler's checks, makes none incomplete, so
+    /// a status counts for more.
+    fn is_loading(&self) -> bool {
+        self.is_quiescent.map_or(self.work > 0, |is_quiescent| !is_quiescent)
+    }
 }
 
 type Answers = HashMap<i64, oneshot::Sender<Result<Value, RequestError>>>;
@@ -48,8 +76,7 @@ pub(crate) struct Connection {
     shared: Arc<Shared>,
     next_id: AtomicI64,
     gone: CancellationToken,
-    /// Number of pieces of work that the server says are under way.
-    work: watch::Receiver<usize>,
+    activity: watch::Receiver<Activity>,
     _stop: DropGuard,
 }
 
@@ -61,19 +88,19 @@ impl Connection {
         stderr: impl AsyncRead + Send + Unpin + 'static,
     ) -> Self {
         let (outgoing, queue) = mpsc::channel(QUEUE);
-        let (work, working) = watch::channel(0);
+        let (told, activity) = watch::channel(Activity::default());
         let (gone, shared) = (CancellationToken::new(), Arc::new(Shared::default()));
         tokio::spawn(gone.clone().run_until_cancelled_owned(write_all(stdin, queue, gone.clone())));
         let reader = Reader {
             shared: Arc::clone(&shared),
             outgoing: outgoing.downgrade(),
-            work,
+            activity: told,
             tokens: HashSet::new(),
         };
         tokio::spawn(gone.clone().run_until_cancelled_owned(reader.read_all(stdout, gone.clone())));
         tokio::spawn(gone.clone().run_until_cancelled_owned(keep_end(stderr, Arc::clone(&shared))));
         let stop = gone.clone().drop_guard();
-        Self { outgoing, shared, next_id: AtomicI64::new(1), gone, work: working, _stop: stop }
+        Self { outgoing, shared, next_id: AtomicI64::new(1), gone, activity, _stop: stop }
     }
 
     /// Returns whether the server has closed the connection, or sent what is no message.
@@ -100,13 +127,26 @@ impl Connection {
 
     /// Returns whether the server reports that work is under way.
     pub(crate) fn is_working(&self) -> bool {
-        *self.work.borrow() > 0
+        let activity = self.activity.borrow();
+        activity.is_loading() || activity.work > 0
     }
 
-    /// Waits until the server reports no work under way.
-    pub(crate) async fn idle(&self) {
+    /// Returns whether the server reports that it doesn't know the whole project yet.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.activity.borrow().is_loading()
+    }
+
+    /// Returns what the server says is wrong with itself or the project.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.activity.borrow().trouble.clone()
+    }
+
+    /// Waits until the server reports that it has loaded the project. One that has reported nothing is given until a time to begin.
+    pub(crate) async fn loaded(&self, begins_by: Instant) {
+        let mut activity = self.activity.clone();
         // An error means that its reader has ended.
-        let _ = self.work.clone().wait_for(|work| *work == 0).await;
+        let _ = timeout_at(begins_by, activity.wait_for(|activity| activity.is_told)).await;
+        let _ = activity.wait_for(|activity| !activity.is_loading()).await;
     }
 
     /// Sends a request and waits for its answer. When this is dropped, the server is told that nobody waits.
@@ -186,7 +226,7 @@ async fn keep_end(mut stderr: impl AsyncRead + Unpin, shared: Arc<Shared>) {
 struct Reader {
     shared: Arc<Shared>,
     outgoing: mpsc::WeakSender<Value>,
-    work: watch::Sender<usize>,
+    activity: watch::Sender<Activity>,
     /// Tokens of the work that is under way.
     tokens: HashSet<String>,
 }
@@ -226,6 +266,7 @@ impl Reader {
                 }
             }
             (Some("$/progress"), None) => self.note_work(&message["params"]),
+            (Some("experimental/serverStatus"), None) => self.note_status(&message["params"]),
             (Some("textDocument/publishDiagnostics"), None) => {
                 self.shared.reports.take(message["params"].take());
             }
@@ -261,7 +302,22 @@ impl Reader {
             }
             _ => {}
         }
-        self.work.send_replace(self.tokens.len());
+        let work = self.tokens.len();
+        self.activity.send_modify(|activity| {
+            activity.work = work;
+            activity.is_told |= work > 0;
+        });
+    }
+
+    fn note_status(&self, params: &Value) {
+        let Some(is_quiescent) = params["quiescent"].as_bool() else { return };
+        let is_well = params["health"].as_str().is_none_or(|health| health == "ok");
+        let trouble = params["message"].as_str().filter(|_| !is_well);
+        let trouble = trouble.map(|message| one_line(message.trim(), TROUBLE));
+        self.activity.send_modify(|activity| {
+            *activity =
+                Activity { is_told: true, work: activity.work, is_quiescent: Some(is_quiescent), trouble };
+        });
     }
 }
 

@@ -28,6 +28,6 @@ pub use location::Location;
 pub use preset::{InstalledServer, installed};
 pub use problem::Problem;
 pub use servers::{LanguageServerError, LanguageServers};
-pub use session::{Answer, Document, Place, Question};
+pub use session::{Answer, Document, Place, Question, Reply};
 pub use symbol::Symbol;
 pub use workspace_edit::{RangeEdit, UnfitEdit, WorkspaceEdit, apply_range_edits};

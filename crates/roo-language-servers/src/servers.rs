@@ -16,7 +16,7 @@ use crate::launcher::Launcher;
 use crate::preset::InstalledServer;
 use crate::problem::Problem;
 use crate::restarts::{Restarts, Start};
-use crate::session::{Answer, Document, Place, Question, Session};
+use crate::session::{Answer, Document, Place, Question, Reply, Session};
 
 /// Time limit for an answer, with the server's start.
 const ANSWER: Duration = Duration::from_secs(45);
@@ -172,7 +172,7 @@ impl LanguageServers {
         place: &Place,
         others: &[Document],
         cancel: &CancellationToken,
-    ) -> Result<Answer, LanguageServerError> {
+    ) -> Result<Reply, LanguageServerError> {
         let slot = self.slot(&place.document.path).ok_or(LanguageServerError::NoServer)?;
         tokio::select! {
             biased;
@@ -209,7 +209,7 @@ impl LanguageServers {
         let answer = timeout(limit, question).await;
         slot.is_late.store(answer.is_err(), Ordering::Relaxed);
         match answer {
-            Ok(Ok(Some(Answer::Problems(found)))) => Some((slot.installed.name, found)),
+            Ok(Ok(Some(Reply { answer: Answer::Problems(found), .. }))) => Some((slot.installed.name, found)),
             _ => None,
         }
     }
@@ -237,7 +237,7 @@ impl Slot {
         question: Question,
         place: &Place,
         others: &[Document],
-    ) -> Result<Answer, LanguageServerError> {
+    ) -> Result<Reply, LanguageServerError> {
         let name = self.installed.name;
         let answer = timeout(ANSWER, self.ask(question, place, others)).await;
         self.asked.notify_one();
@@ -260,7 +260,7 @@ impl Slot {
         question: Question,
         place: &Place,
         others: &[Document],
-    ) -> Result<Answer, LanguageServerError> {
+    ) -> Result<Reply, LanguageServerError> {
         let server = self.installed.name;
         let mut running = self.running.lock().await;
         if running.session.as_ref().is_some_and(|session| session.connection().is_gone()) {
@@ -272,9 +272,13 @@ impl Slot {
         }
         let Some(session) = &mut running.session else { return Err(LanguageServerError::NoServer) };
         match session.ask(&self.installed, question, place, others).await {
-            Ok(answer) => {
+            Ok(reply) => {
                 running.restarts.answered();
-                Ok(answer)
+                Ok(reply)
+            }
+            Err(RequestError::Loading) => {
+                running.restarts.answered();
+                Err(LanguageServerError::Loading(server))
             }
             Err(RequestError::Refused(reason)) => {
                 running.restarts.answered();
@@ -319,8 +323,8 @@ impl Slot {
                 self.fail(running);
                 let reason = match (error, words) {
                     (RequestError::Refused(reason) | RequestError::Unusable(reason), _)
-                    | (RequestError::Gone, Some(reason)) => reason,
-                    (RequestError::Gone, None) => "it ended at once".to_owned(),
+                    | (RequestError::Gone | RequestError::Loading, Some(reason)) => reason,
+                    (RequestError::Gone | RequestError::Loading, None) => "it ended at once".to_owned(),
                 };
                 Err(LanguageServerError::NotStarted { server, reason: one_line(&reason, REASON) })
             }

@@ -38,6 +38,8 @@ struct Fake {
     answer: Value,
     /// Problems that it is asked for, with one action for each range and one for all; none where it has neither.
     problems: Option<Value>,
+    /// Notifications that it sends unasked, each so many milliseconds after its start.
+    unasked: Vec<(u64, Value)>,
     launches: AtomicUsize,
     alive: Arc<AtomicUsize>,
     received: SyncMutex<Vec<Value>>,
@@ -56,12 +58,17 @@ impl Fake {
         Arc::new(Self { problems: Some(problems), ..Self::unshared(Fault::None, "utf-16", Value::Null) })
     }
 
+    fn telling(unasked: &[(u64, Value)]) -> Arc<Self> {
+        Arc::new(Self { unasked: unasked.to_vec(), ..Self::unshared(Fault::None, "utf-16", Value::Null) })
+    }
+
     fn unshared(fault: Fault, encoding: &'static str, answer: Value) -> Self {
         Self {
             fault: SyncMutex::new(fault),
             encoding,
             answer,
             problems: None,
+            unasked: vec![],
             launches: AtomicUsize::new(0),
             alive: Arc::default(),
             received: SyncMutex::default(),
@@ -93,7 +100,20 @@ impl Fake {
 
     async fn serve(self: Arc<Self>, stdin: DuplexStream, mut stdout: DuplexStream, mut stderr: DuplexStream) {
         let mut stdin = BufReader::new(stdin);
-        while let Ok(Some(message)) = framing::read(&mut stdin).await {
+        let (begun, mut unasked) = (Instant::now(), self.unasked.iter().peekable());
+        loop {
+            let due = unasked.peek().map(|(after, _)| begun + Duration::from_millis(*after));
+            let message = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(due.unwrap_or(begun)), if due.is_some() => {
+                    if let Some((_, notification)) = unasked.next() {
+                        framing::write(&mut stdout, notification).await.unwrap();
+                    }
+                    continue;
+                }
+                message = framing::read(&mut stdin) => message,
+            };
+            let Ok(Some(message)) = message else { return };
             self.received.lock().unwrap().push(message.clone());
             if message["id"].is_null() {
                 continue;
@@ -200,8 +220,22 @@ fn place(text: &str, offset: usize) -> Place {
     Place { document: Document { path: "/w/a.rs".into(), text: text.into() }, offset }
 }
 
+/// Asks about `a` of a file.
+async fn reply(servers: &LanguageServers, question: Question) -> Result<Reply, LanguageServerError> {
+    servers.ask(question, &place("fn a() {}", 3), &[], &CancellationToken::new()).await
+}
+
 async fn ask(servers: &LanguageServers) -> Result<Answer, LanguageServerError> {
-    servers.ask(Question::References, &place("fn a() {}", 3), &[], &CancellationToken::new()).await
+    reply(servers, Question::References).await.map(|reply| reply.answer)
+}
+
+fn progress(token: &str, kind: &str) -> Value {
+    json!({ "method": "$/progress", "params": { "token": token, "value": { "kind": kind, "title": "x" } } })
+}
+
+fn status(quiescent: bool, health: &str, message: Option<&str>) -> Value {
+    let params = json!({ "health": health, "quiescent": quiescent, "message": message });
+    json!({ "method": "experimental/serverStatus", "params": params })
 }
 
 const NOTHING: Answer = Answer::Locations(vec![]);
@@ -243,7 +277,7 @@ async fn positions_are_in_the_unit_that_was_agreed_on() {
         let (text, cancel) = (format!("x\n{before}' a"), CancellationToken::new());
         let place = place(&text, 2 + before.len());
         let asked = fake.servers().ask(Question::Hover, &place, &[], &cancel).await;
-        assert_eq!(asked, Ok(Answer::Text(String::new())));
+        assert_eq!(asked.unwrap().answer, Answer::Text(String::new()));
         let position = &fake.received("textDocument/hover")[0]["position"];
         assert_eq!(position, &json!({ "line": 1, "character": character }), "{encoding}");
     }
@@ -271,7 +305,46 @@ async fn a_server_that_loads_for_long_is_left_alone() {
     assert_eq!(ask(&servers).await, Err(LanguageServerError::Loading("fake-server")));
     assert_eq!((fake.launches(), fake.alive()), (1, 1));
     fake.heal();
-    assert_eq!(ask(&servers).await, Ok(NOTHING), "asked all the same");
+    let reply = reply(&servers, Question::References).await;
+    assert_eq!(reply, Ok(Reply { answer: NOTHING, is_loading: true, trouble: None }), "asked all the same");
+    let renamed = self::reply(&servers, Question::Rename("b".to_owned())).await;
+    assert_eq!(renamed, Err(LanguageServerError::Loading("fake-server")), "it would leave uses out");
+    assert_eq!(fake.received("textDocument/rename"), Vec::<Value>::new());
+}
+
+/// The seconds after which a server that tells this answers the first question, and its reply.
+async fn first_reply(unasked: &[(u64, Value)]) -> (u64, Reply) {
+    let fake = Fake::telling(unasked);
+    let (servers, begun) = (fake.servers(), Instant::now());
+    let reply = reply(&servers, Question::References).await.unwrap();
+    (begun.elapsed().as_secs(), reply)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_until_the_server_has_loaded_the_project() {
+    let complete = Reply { answer: NOTHING, is_loading: false, trouble: None };
+    let first = first_reply(&[(700, progress("load", "begin")), (9000, progress("load", "end"))]).await;
+    assert_eq!(first, (9, complete.clone()), "work that begins after the question");
+    // Progress pauses between two parts and goes on with checks; the status counts.
+    let told = [
+        (10, status(false, "ok", None)),
+        (20, progress("fetch", "begin")),
+        (30, progress("fetch", "end")),
+        (6000, progress("check", "begin")),
+        (7000, status(true, "ok", None)),
+    ];
+    assert_eq!(first_reply(&told).await, (7, complete.clone()));
+    let (after, reply) = first_reply(&[]).await;
+    assert_eq!((after, reply), (1, complete), "one that says nothing of the kind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_a_part_of_the_project_says_so() {
+    let (after, reply) = first_reply(&[(10, status(false, "ok", None))]).await;
+    assert_eq!((after, reply.is_loading), (30, true));
+    let broken = status(true, "error", Some("failed to load\nCargo.toml"));
+    let (_, reply) = first_reply(&[(10, status(false, "ok", Some("loading"))), (20, broken)]).await;
+    assert_eq!((reply.is_loading, reply.trouble), (false, Some("failed to load ⏎ Cargo.toml".to_owned())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +386,8 @@ async fn a_cancelled_question_ends_at_once_and_the_server_goes_on() {
     let place = place("fn a() {}", 3);
     let question = servers.ask(Question::References, &place, &[], &cancel);
     let stop = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Behind the time that a server has to say that it loads.
+        tokio::time::sleep(Duration::from_secs(5)).await;
         cancel.cancel();
     };
     assert_eq!(tokio::join!(question, stop).0, Err(LanguageServerError::Cancelled));
@@ -335,7 +409,8 @@ async fn a_server_sees_the_text_as_it_is_and_no_document_that_is_not_asked_about
     let other = Document { path: "/w/b.rs".into(), text: "b".into() };
     let foreign = Document { path: "/w/c.py".into(), text: "c".into() };
     let answer = servers.ask(Question::Definition, &place("one", 0), &[other, foreign], &cancel).await;
-    assert_eq!(answer, Ok(Answer::Locations(vec![Location { path: PathBuf::from("/w/b.rs"), line: 4 }])));
+    let found = Answer::Locations(vec![Location { path: PathBuf::from("/w/b.rs"), line: 4 }]);
+    assert_eq!(answer.unwrap().answer, found);
     assert_eq!(fake.received("textDocument/didOpen").len(), 2);
     servers.ask(Question::Definition, &place("two", 0), &[], &cancel).await.unwrap();
     let changed = fake.received("textDocument/didChange");
@@ -359,7 +434,7 @@ async fn actions_are_asked_for_at_each_range_of_a_line_that_has_problems() {
     let servers = fake.servers();
     let cancel = CancellationToken::new();
     let answer = servers.ask(Question::Actions, &place("fn a() {}\n", 3), &[], &cancel).await;
-    let Ok(Answer::Actions(actions)) = answer else { panic!("{answer:?}") };
+    let Ok(Reply { answer: Answer::Actions(actions), .. }) = answer else { panic!("{answer:?}") };
     let titles: Vec<&str> = actions.iter().map(|action| action.title.as_str()).collect();
     assert_eq!(titles, ["Fix 0", "Fix all", "Fix 3"]);
     let contexts = fake.received("textDocument/codeAction");

@@ -23,6 +23,12 @@ use crate::workspace_edit::WorkspaceEdit;
 /// Time limit for a server's work on the project, before it is asked all the same.
 const WORK: Duration = Duration::from_secs(10);
 
+/// The same for questions whose answers are of little use from a part of the project.
+const LOAD: Duration = Duration::from_secs(30);
+
+/// Time that a server has after its start to say that it loads the project.
+const BEGIN: Duration = Duration::from_secs(1);
+
 /// Time limit for the server's answer to `shutdown`.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
@@ -94,6 +100,17 @@ pub enum Answer {
     Symbols(Vec<Symbol>),
 }
 
+/// Answer of a server, with what it says of its knowledge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer.
+    pub answer: Answer,
+    /// True if the server had not read the whole project, so that something may be missing.
+    pub is_loading: bool,
+    /// What the server says is wrong with itself or the project, on one line.
+    pub trouble: Option<String>,
+}
+
 /// A document as a server was shown it.
 struct ShownDocument {
     version: i32,
@@ -111,6 +128,8 @@ pub(crate) struct Session {
     pulls: bool,
     /// The open documents, by path.
     open: HashMap<PathBuf, ShownDocument>,
+    /// When the server was initialized.
+    started: Instant,
 }
 
 impl Session {
@@ -122,7 +141,10 @@ impl Session {
         let LaunchedServer { stdin, stdout, stderr, process } = launched;
         let connection = Connection::new(stdin, stdout, stderr);
         match initialize(&connection, folders).await {
-            Ok((encoding, pulls)) => Ok(Self { connection, process, encoding, pulls, open: HashMap::new() }),
+            Ok((encoding, pulls)) => {
+                let (open, started) = (HashMap::new(), Instant::now());
+                Ok(Self { connection, process, encoding, pulls, open, started })
+            }
             Err(error) => Err((error, connection.last_words())),
         }
     }
@@ -138,10 +160,29 @@ impl Session {
         question: Question,
         place: &Place,
         others: &[Document],
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<Reply, RequestError> {
         self.show(server, &place.document, others).await?;
+        let (limit, begins_by) = match question {
+            Question::References | Question::Definition | Question::Rename(_) | Question::Symbols(_) => {
+                (LOAD, self.started + BEGIN)
+            }
+            // A document's own problems are told soon or not at all.
+            Question::Problems => (WORK, Instant::now()),
+            Question::Hover | Question::Actions | Question::Action(_) => (WORK, self.started + BEGIN),
+        };
         // A server that works for longer is asked all the same: it may have the answer.
-        let _ = timeout(WORK, self.connection.idle()).await;
+        let _ = timeout(limit, self.connection.loaded(begins_by)).await;
+        let was_loading = self.connection.is_loading();
+        if was_loading && matches!(question, Question::Rename(_)) {
+            return Err(RequestError::Loading);
+        }
+        let answer = self.answer(question, place).await?;
+        let is_loading = was_loading || self.connection.is_loading();
+        Ok(Reply { answer, is_loading, trouble: self.connection.trouble() })
+    }
+
+    /// Asks about a place of an open document.
+    async fn answer(&self, question: Question, place: &Place) -> Result<Answer, RequestError> {
         let text = &place.document.text;
         let path = &place.document.path;
         let Position { line, character } = Positions::new(text, self.encoding).position(place.offset);
@@ -435,6 +476,8 @@ async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<(Enc
                 "workspaceEdit": { "documentChanges": true, "resourceOperations": [] },
             },
             "window": { "workDoneProgress": true },
+            // rust-analyzer's word that it has loaded the project: its progress pauses between two parts.
+            "experimental": { "serverStatusNotification": true },
         },
     });
     let answer = connection.request("initialize", params).await?;

@@ -54,16 +54,30 @@ pub struct Symbol {
     pub location: Location,
 }
 
+impl Symbol {
+    /// Makes a symbol of what is told of it: its names on one line, its kind by the number that LSP has for it.
+    pub fn new(name: &str, kind: u64, container: &str, location: Location) -> Self {
+        let kind = usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind.checked_sub(1)?));
+        Self {
+            name: one_line(name, NAME),
+            kind: kind.copied().unwrap_or("symbol"),
+            container: one_line(container, NAME),
+            location,
+        }
+    }
+}
+
 pub(crate) fn symbols(answer: &Value) -> Vec<Symbol> {
     let symbol = |value: &Value| {
-        let number = value["kind"].as_u64().and_then(|number| usize::try_from(number).ok());
-        Some(Symbol {
-            name: one_line(value["name"].as_str()?, NAME),
-            kind: number.and_then(|number| KINDS.get(number.checked_sub(1)?)).copied().unwrap_or("symbol"),
-            container: one_line(value["containerName"].as_str().unwrap_or_default(), NAME),
-            // Some servers tell the file alone, and the place when they are asked again.
-            location: location(&value["location"])?,
-        })
+        let (kind, container) = (value["kind"].as_u64(), value["containerName"].as_str());
+        // Some servers tell the file alone, and the place when they are asked again.
+        let location = location(&value["location"])?;
+        Some(Symbol::new(
+            value["name"].as_str()?,
+            kind.unwrap_or_default(),
+            container.unwrap_or_default(),
+            location,
+        ))
     };
     answer.as_array().into_iter().flatten().filter_map(symbol).take(SYMBOLS).collect()
 }

@@ -95,13 +95,13 @@ pub struct FileDiff {
     pub path: String,
     /// The file, as its editor spells it where it is open.
     pub uri: String,
-    /// The earlier text; absent where there was no file.
+    /// The earlier text, or words for what is no text; absent where there was no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The later text; absent where there is no file.
+    /// The later text, or words for what is no text; absent where there is no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// A unified diff of the two.
+    /// A unified diff of the two; one line that names the file where one of them is no text.
     pub diff: String,
 }
 

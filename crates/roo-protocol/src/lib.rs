@@ -10,6 +10,7 @@
 pub mod approval;
 pub mod changes;
 pub mod checkpoint;
+pub mod code;
 pub mod context;
 pub mod customization;
 pub mod editor;

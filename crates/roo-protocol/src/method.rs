@@ -9,6 +9,7 @@ use super::checkpoint::{
     CheckpointDiffParams, CheckpointDiffResult, CheckpointListParams, CheckpointListResult,
     CheckpointRestoreParams, CheckpointRestoreResult, TaskEditParams,
 };
+use super::code::{CodeAskParams, CodeAskResult};
 use super::context::{ContextGetResult, ContextRestoreParams};
 use super::customization::{
     CommandListParams, CommandListResult, ModeListParams, ModeListResult, ModeSwitchParams, TrustGrantParams,
@@ -144,6 +145,12 @@ pub const METHODS: &[Method] = &[
         direction: Direction::ServerToClient,
         params: schema_of::<DocumentSaveParams>,
         result: Some(schema_of::<DocumentSaveResult>),
+    },
+    Method {
+        name: "roo/code/ask",
+        direction: Direction::ServerToClient,
+        params: schema_of::<CodeAskParams>,
+        result: Some(schema_of::<CodeAskResult>),
     },
     Method {
         name: "roo/event",

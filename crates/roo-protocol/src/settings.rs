@@ -46,7 +46,7 @@ pub enum Unasked {
 }
 
 /// `roo/options/didChange`: the client's `initializationOptions` are others now. They count from the next turn on, but
-/// for `protocolVersion` and `documentSave`.
+/// for `protocolVersion`, `documentSave` and `codeAsk`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OptionsDidChangeParams {

@@ -59,11 +59,11 @@ pub fn is_code(path: &str) -> bool {
     Language::from_path(path).is_some_and(|language| !language.is_data())
 }
 
-/// The definitions of a file of code that have a name, in the order of the text, at most 1,000.
+/// The definitions of a file of code whose own names are wanted, in the order of the text, at most 1,000.
 ///
 /// # Errors
 /// [`SyntaxError`] for a file that can't be parsed, and for one that is no code.
-pub fn symbols(path: &str, text: &str) -> Result<Vec<Symbol>, SyntaxError> {
+pub fn symbols(path: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, SyntaxError> {
     let language = Language::from_path(path).filter(|language| !language.is_data());
     let language = language.ok_or(SyntaxError::UnknownLanguage)?;
     let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
@@ -73,18 +73,21 @@ pub fn symbols(path: &str, text: &str) -> Result<Vec<Symbol>, SyntaxError> {
     let mut open: Vec<(usize, String)> = Vec::new();
     each(language, &tree, |node| {
         open.retain(|(end, _)| *end > node.start_byte());
-        let range = lines_of(node);
-        let around: Vec<String> =
-            open.iter().map(|(_, name)| name.clone()).chain(receiver(node, text)).collect();
+        // The definitions around it, but for those of the same node.
+        let outer = open.len();
         for name in names(node, text) {
             let Some(mut own) = segments(name) else { continue };
             let Some(name) = own.pop() else { continue };
-            found.push(Symbol {
-                name: name.clone(),
-                around: around.iter().cloned().chain(own).collect(),
-                lines: with_decorators(&lines, range),
-                signature: signature(&lines, range),
-            });
+            if is_wanted(&name) {
+                let range = lines_of(node);
+                let around = open.iter().take(outer).map(|(_, name)| name.clone());
+                found.push(Symbol {
+                    name: name.clone(),
+                    around: around.chain(receiver(node, text)).chain(own).collect(),
+                    lines: with_decorators(&lines, range),
+                    signature: signature(&lines, range),
+                });
+            }
             open.push((node.end_byte(), name));
         }
         if found.len() >= MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -172,7 +175,7 @@ mod tests {
             let name = symbol.around.into_iter().chain([symbol.name]).collect::<Vec<_>>().join(".");
             format!("{}-{} {name}", symbol.lines.start, symbol.lines.end)
         };
-        symbols(path, text).unwrap().into_iter().map(line).collect()
+        symbols(path, text, |_| true).unwrap().into_iter().map(line).collect()
     }
 
     #[test]
@@ -239,7 +242,7 @@ mod tests {
     #[test]
     fn a_name_is_found_exactly_or_not_at_all() {
         let text = "struct Parser;\nimpl Parser {\n    fn parse(parser: Parser) {}\n}\nfn parse() {}\n";
-        let all = symbols("a.rs", text).unwrap();
+        let all = symbols("a.rs", text, |_| true).unwrap();
         let lines = |name: &str| -> Vec<usize> {
             let name = SymbolName::parse(name).unwrap();
             all.iter().filter(|symbol| name.is_of(symbol)).map(|symbol| symbol.lines.start).collect()

@@ -64,6 +64,12 @@ pub fn of_moved(before: &str, after: &str, from: &str, to: &str) -> String {
     }
 }
 
+/// What stands for a diff of a file that is no text on a side where there is one, in git's words. True for a side with a file.
+pub fn of_bytes(before: bool, after: bool, path: &str) -> String {
+    let side = |is_there, prefix| if is_there { format!("{prefix}/{path}") } else { "/dev/null".to_owned() };
+    format!("Binary files {} and {} differ\n", side(before, "a"), side(after, "b"))
+}
+
 /// Lines with their ends.
 pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()

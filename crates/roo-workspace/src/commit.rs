@@ -179,25 +179,26 @@ pub(super) fn commit(
     put(lock, unsynced, target, old.map(|old| old.digest), &content)
 }
 
-/// Writes a file as [`commit`] does, whatever it holds and held.
+/// Writes a file as [`commit`] does, whatever it holds and held. Returns the bytes that were there, and the digest after.
 pub(super) fn commit_bytes(
     lock: &mut WorkspaceLock,
     unsynced: &UnsyncedNames,
     target: &Resolved,
     expected: Option<Digest>,
     content: &[u8],
-) -> Result<(Option<Digest>, Digest), WriteError> {
-    let before = match read_disk(target, EDIT_LIMIT) {
-        Ok(bytes) => Some(Digest::of(bytes)),
+) -> Result<(Option<Vec<u8>>, Digest), WriteError> {
+    let old = match read_disk(target, EDIT_LIMIT) {
+        Ok(bytes) => Some(bytes),
         Err(ReadError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
+    let before = old.as_ref().map(Digest::of);
     match (before, expected) {
         (Some(_), None) => Err(WriteError::Exists { path: target.display() }),
         (actual, Some(expected)) if actual != Some(expected) => {
             Err(WriteError::Stale { path: target.display(), expected, actual })
         }
-        _ => put(lock, unsynced, target, before, content),
+        _ => put(lock, unsynced, target, before, content).map(|(_, after)| (old, after)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
+use roo_protocol::code::{CodeAskParams, CodeAskResult};
 use roo_protocol::task::Range;
 
 /// An editor that has documents open.
@@ -54,6 +55,17 @@ pub trait Editor: Send + Sync {
     /// Another editor has changed a file of which this one has other unsaved text: its user is told. Returns at once.
     fn changed_elsewhere(&self, uri: &str) {
         let _ = uri;
+    }
+
+    /// Returns whether it passes questions about code on to language servers that it runs.
+    fn answers_code(&self) -> bool {
+        false
+    }
+
+    /// Asks the language servers that it runs. Returns none where it can't be asked.
+    fn ask_code(&self, question: CodeAskParams) -> BoxFuture<'_, Option<CodeAskResult>> {
+        let _ = question;
+        Box::pin(std::future::ready(None))
     }
 
     /// Saves documents. Returns those that are saved now; an editor that can't be asked returns none.

@@ -8,6 +8,7 @@ use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
 use super::encoding::{self, Decoded, TextEncoding};
+use super::image::ImageType;
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
 
@@ -98,9 +99,12 @@ pub struct FileText {
 }
 
 impl Contents {
-    /// Classifies the bytes of a file.
+    /// Classifies the bytes of a file. An image is no text, even where a small one could be decoded.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         let digest = Digest::of(&bytes);
+        if ImageType::of_bytes(&bytes).is_some() {
+            return Self::Binary { bytes, digest };
+        }
         match encoding::decode(bytes) {
             Ok(Decoded { text, encoding, lossy }) => Self::Text(FileText { text, digest, encoding, lossy }),
             Err(bytes) => Self::Binary { bytes, digest },

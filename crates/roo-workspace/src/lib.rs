@@ -6,6 +6,7 @@
 
 #![warn(unreachable_pub)]
 
+mod code_questions;
 mod commit;
 mod disk_digests;
 mod documents;
@@ -47,7 +48,7 @@ pub use file_reader::FileReader;
 pub use image::{IMAGE_BYTES, ImageType, from_base64};
 pub use journal::UnresolvedChange;
 pub use lock::LockError;
-pub use multi_file_edit::{ChangedFile, FileEdit};
+pub use multi_file_edit::{BytesEdit, ChangedFile, FileEdit};
 pub use protected::{ProtectedBy, ProtectedNames, Protection, protected_names, protection};
 pub use read_access::ReadAccess;
 pub use recent_writes::{WriteMark, WrittenSince};
@@ -276,9 +277,21 @@ impl Workspace {
 
     /// Reads a whole file for editing: only text that can be written back as it was, and at most [`EDIT_LIMIT`] bytes.
     pub async fn read_for_edit(&self, file: &Resolved) -> Result<FileText, ReadError> {
+        match self.read_to_replace(file).await? {
+            Contents::Text(text) => Ok(text),
+            Contents::Binary { .. } => Err(ReadError::NotText { path: file.display() }),
+        }
+    }
+
+    /// Reads a whole file that is to be replaced: what is no text, or text that can be written back as it was. At most
+    /// [`EDIT_LIMIT`] bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub async fn read_to_replace(&self, file: &Resolved) -> Result<Contents, ReadError> {
         match self.read_at_most(file, EDIT_LIMIT).await? {
-            Contents::Text(text) if !text.lossy => Ok(text),
-            _ => Err(ReadError::NotText { path: file.display() }),
+            Contents::Text(text) if text.lossy => Err(ReadError::NotText { path: file.display() }),
+            contents => Ok(contents),
         }
     }
 
@@ -406,7 +419,7 @@ impl Workspace {
     }
 
     /// Writes a whole file that is no text, if its bytes still have this digest; none if it must not exist. What an editor has
-    /// open is not replaced. Missing directories are created.
+    /// open is not replaced. Missing directories are created. Returns the bytes that were replaced, too.
     ///
     /// # Errors
     /// As for [`Self::write`].
@@ -415,7 +428,7 @@ impl Workspace {
         target: &Resolved,
         expected: Option<Digest>,
         bytes: Vec<u8>,
-    ) -> Result<WrittenFile, WriteError> {
+    ) -> Result<(WrittenFile, Option<Vec<u8>>), WriteError> {
         let _writer = self.only_writer(target.absolute()).await;
         self.check_ignored(target)?;
         let size = bytes.len() as u64;
@@ -423,16 +436,24 @@ impl Workspace {
             return Err(WriteError::TooLarge { path: target.display(), size });
         }
         self.refresh(target, FilePurpose::Write).await;
-        if self.documents.at(target.absolute()).is_some() {
-            let reason = "it has the file open as text".to_owned();
-            return Err(WriteError::Refused { path: target.display(), reason });
-        }
-        let (before, after) = self
+        self.check_closed(target)?;
+        let (replaced, after) = self
             .commit_closed(target, move |lock, unsynced, place| {
                 commit::commit_bytes(lock, unsynced, place, expected, &bytes)
             })
             .await?;
-        Ok(WrittenFile { uri: target.uri(), before, after, text_after: after })
+        // What was there has the expected digest.
+        let before = replaced.as_ref().and(expected);
+        Ok((WrittenFile { uri: target.uri(), before, after, text_after: after }, replaced))
+    }
+
+    /// Refuses to write the bytes of a file over what an editor shows.
+    fn check_closed(&self, target: &Resolved) -> Result<(), WriteError> {
+        if self.documents.at(target.absolute()).is_some() {
+            let reason = "it has the file open as text".to_owned();
+            return Err(WriteError::Refused { path: target.display(), reason });
+        }
+        Ok(())
     }
 
     async fn write_open(
@@ -503,18 +524,14 @@ impl Workspace {
         Ok(WrittenFile { uri: target.uri(), before, after, text_after })
     }
 
-    /// Commits a file that no editor has open. Returns its digests before and after.
-    async fn commit_closed(
+    /// Commits a file that no editor has open. Returns what `commit` tells of what was there, and the digest after.
+    async fn commit_closed<B: Send + 'static>(
         &self,
         target: &Resolved,
-        commit: impl FnOnce(
-            &mut WorkspaceLock,
-            &UnsyncedNames,
-            &Resolved,
-        ) -> Result<(Option<Digest>, Digest), WriteError>
+        commit: impl FnOnce(&mut WorkspaceLock, &UnsyncedNames, &Resolved) -> Result<(B, Digest), WriteError>
         + Send
         + 'static,
-    ) -> Result<(Option<Digest>, Digest), WriteError> {
+    ) -> Result<(B, Digest), WriteError> {
         let mut lock = self.lock(target).await?;
         let (place, written) = (target.clone(), Arc::clone(self.documents.written()));
         let unsynced = Arc::clone(&self.unsynced_names);

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -132,6 +133,25 @@ impl FileEdit {
     }
 }
 
+/// Edit of a file that is no text, or becomes none or text again, in a multi-file edit: its bytes are replaced, whatever they are.
+#[derive(Clone, Debug)]
+pub struct BytesEdit {
+    /// The file.
+    pub file: Resolved,
+    /// Its current bytes; none where it must not exist.
+    pub before: Option<Arc<[u8]>>,
+    /// Its new bytes; none to delete it.
+    pub after: Option<Arc<[u8]>>,
+}
+
+impl BytesEdit {
+    /// The edit that takes this one back.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        Self { file: self.file, before: self.after, after: self.before }
+    }
+}
+
 /// A file that a multi-file edit changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
@@ -162,7 +182,22 @@ impl Workspace {
     /// # Errors
     /// [`WriteError`]; nothing has changed then, unless it says so.
     pub async fn write_all(&self, edits: &[FileEdit], label: &str) -> Result<Vec<ChangedFile>, WriteError> {
-        let places = || edits.iter().flat_map(FileEdit::places);
+        self.write_all_with(edits, &[], label).await
+    }
+
+    /// Changes several files as [`Self::write_all`] does, together with files that are no text, which no editor has open. Returns
+    /// what became of the texts.
+    ///
+    /// # Errors
+    /// As for [`Self::write_all`].
+    pub async fn write_all_with(
+        &self,
+        edits: &[FileEdit],
+        bytes: &[BytesEdit],
+        label: &str,
+    ) -> Result<Vec<ChangedFile>, WriteError> {
+        let places = || edits.iter().flat_map(FileEdit::places).chain(bytes.iter().map(|edit| &edit.file));
+        let first = || places().next().map(Resolved::display).unwrap_or_default();
         // In one order for all, so that two changes never wait for each other.
         let paths: BTreeSet<PathBuf> = places().map(|place| place.absolute().to_path_buf()).collect();
         let mut writers = Vec::new();
@@ -172,10 +207,13 @@ impl Workspace {
         for place in places() {
             self.check_ignored(place)?;
         }
-        for edit in edits {
-            let size = edit.after().map_or(0, str::len) as u64;
+        let texts = edits.iter().map(|edit| (edit.file(), edit.after().map_or(0, str::len)));
+        let sizes =
+            texts.chain(bytes.iter().map(|edit| (&edit.file, edit.after.as_ref().map_or(0, |it| it.len()))));
+        for (file, size) in sizes {
+            let size = size as u64;
             if size > EDIT_LIMIT {
-                return Err(WriteError::TooLarge { path: edit.file().display(), size });
+                return Err(WriteError::TooLarge { path: file.display(), size });
             }
         }
         for place in places() {
@@ -189,10 +227,13 @@ impl Workspace {
                 None => closed.push(edit.clone()),
             }
         }
-        let mut prepared = self.prepare(closed, &open).await?;
+        for edit in bytes {
+            self.check_closed(&edit.file)?;
+        }
+        let mut prepared = self.prepare(closed, bytes.to_vec(), &open).await?;
         if !open.is_empty() {
             if let Some((mut waiting, lock)) = prepared.take() {
-                let place = edits.first().map(|edit| edit.file().display()).unwrap_or_default();
+                let place = first();
                 let said = blocking(move || waiting.edits().map(|()| (waiting, lock)));
                 prepared =
                     Some(said.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }))?);
@@ -207,7 +248,7 @@ impl Workspace {
         if let Some((prepared, lock)) = prepared {
             // Runs to its end even if the caller is cancelled.
             let (places, written) =
-                (places().cloned().collect::<Vec<_>>(), std::sync::Arc::clone(self.documents.written()));
+                (places().cloned().collect::<Vec<_>>(), Arc::clone(self.documents.written()));
             let committed = blocking(move || {
                 let committed = prepared.commit();
                 if committed.is_ok() {
@@ -216,7 +257,7 @@ impl Workspace {
                 drop(lock);
                 committed
             });
-            let place = edits.first().map(|edit| edit.file().display()).unwrap_or_default();
+            let place = first();
             let committed =
                 committed.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }));
             if let Err(error) = committed {
@@ -263,6 +304,39 @@ impl Workspace {
             Ok(Ok(Contents::Text(text))) => text.encoding,
             _ => TextEncoding::UTF_8,
         }
+    }
+
+    /// Returns the bytes of a file on disk, whatever an editor has.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub async fn bytes_on_disk(&self, file: &Resolved) -> Result<Vec<u8>, ReadError> {
+        let place = file.clone();
+        let read = blocking(move || read_disk(&place, EDIT_LIMIT)).await;
+        read.unwrap_or_else(|source| Err(ReadError::Io { path: file.display(), source }))
+    }
+
+    /// Returns the edit by which a text file gets a text in another encoding; none where it has that encoding already, or where an
+    /// editor, which minds the encoding itself, has it open.
+    ///
+    /// # Errors
+    /// [`WriteError`] where the file can't be read, or the encoding lacks a character.
+    pub async fn recoded(
+        &self,
+        file: &Resolved,
+        after: &str,
+        encoding: TextEncoding,
+    ) -> Result<Option<BytesEdit>, WriteError> {
+        let before = self.bytes_on_disk(file).await?;
+        let is_other = match Contents::from_bytes(before.clone()) {
+            Contents::Text(now) => now.encoding != encoding,
+            Contents::Binary { .. } => false,
+        };
+        if !is_other || self.documents.at(file.absolute()).is_some() {
+            return Ok(None);
+        }
+        let after = encode(file, encoding, after)?;
+        Ok(Some(BytesEdit { file: file.clone(), before: Some(before.into()), after: Some(after.into()) }))
     }
 
     fn changed(&self, edit: &FileEdit, removed_encoding: Option<TextEncoding>) -> ChangedFile {
@@ -329,9 +403,11 @@ impl Workspace {
     async fn prepare(
         &self,
         closed: Vec<FileEdit>,
+        bytes: Vec<BytesEdit>,
         open: &[OpenFileEdit<'_>],
     ) -> Result<Option<(Prepared, WorkspaceLock)>, WriteError> {
-        let Some(first) = closed.first().map(|edit| edit.file().clone()) else { return Ok(None) };
+        let mut files = closed.iter().map(FileEdit::file).chain(bytes.iter().map(|edit| &edit.file));
+        let Some(first) = files.next().cloned() else { return Ok(None) };
         let lock = self.lock(&first).await?;
         let root = match first.location() {
             Location::Inside { root } => self.roots.paths().nth(root),
@@ -347,6 +423,9 @@ impl Workspace {
             let mut steps = Vec::new();
             for edit in &closed {
                 steps.extend(steps_of(edit)?);
+            }
+            for edit in &bytes {
+                steps.push(step_of_bytes(edit)?);
             }
             Prepared::new(journal, steps, buffers).map(|prepared| (prepared, lock))
         });
@@ -534,6 +613,28 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
             let new = FileStep { like: Some(from.clone()), ..step(to, None, Some(content)) };
             vec![new, step(from, Some(old.digest), None)]
         }
+    })
+}
+
+/// Returns the step of an edit of bytes, if the file there still is what it was made from. Reads the disk.
+fn step_of_bytes(edit: &BytesEdit) -> Result<FileStep, WriteError> {
+    let BytesEdit { file, before, after } = edit;
+    let (path, expected) = (file.display(), before.as_ref().map(Digest::of));
+    let actual = match read_disk(file, EDIT_LIMIT) {
+        Ok(bytes) => Some(Digest::of(bytes)),
+        Err(ReadError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match expected {
+        expected if expected == actual => {}
+        Some(expected) => return Err(WriteError::Stale { path, expected, actual }),
+        None => return Err(WriteError::Exists { path }),
+    }
+    Ok(FileStep {
+        target: file.clone(),
+        before: expected,
+        after: after.as_ref().map(|bytes| bytes.to_vec()),
+        like: None,
     })
 }
 

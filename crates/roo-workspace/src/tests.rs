@@ -216,16 +216,17 @@ async fn bytes_are_written_as_they_are_over_what_was_expected() {
         fixture.workspace.write_bytes(&fixture.target(name), expected.map(Digest::of), after.to_vec()).await
     };
     let (one, two) = (b"\x89PNG\0\xff".as_slice(), b"\0\xfe".as_slice());
-    let written = write("deep/a.png", None, one).await.unwrap();
-    assert_eq!((written.before, written.after), (None, Digest::of(one)));
+    let (written, replaced) = write("deep/a.png", None, one).await.unwrap();
+    assert_eq!((written.before, written.after, replaced), (None, Digest::of(one), None));
     assert_eq!(fs::read(fixture.path("deep/a.png")).unwrap(), one);
     assert!(matches!(write("deep/a.png", None, two).await, Err(WriteError::Exists { .. })));
     let stale = write("deep/a.png", Some(two), two).await.unwrap_err();
     assert!(matches!(stale, WriteError::Stale { actual, .. } if actual == Some(Digest::of(one))), "{stale}");
     let missing = write("b.png", Some(one), two).await.unwrap_err();
     assert!(matches!(missing, WriteError::Stale { actual: None, .. }), "{missing}");
-    let written = write("deep/a.png", Some(one), two).await.unwrap();
+    let (written, replaced) = write("deep/a.png", Some(one), two).await.unwrap();
     assert_eq!((written.before, written.after), (Some(Digest::of(one)), Digest::of(two)));
+    assert_eq!(replaced.as_deref(), Some(one));
     assert_eq!(fs::read(fixture.path("deep/a.png")).unwrap(), two);
     // Text in an editor is not replaced by what is none.
     fixture.open("c.png", "text");

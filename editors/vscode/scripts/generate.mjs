@@ -93,7 +93,7 @@ function protocol() {
 }
 
 /** What the protocol settles, and no user sets. */
-const SETTLED = ["protocolVersion", "documentSave"];
+const SETTLED = ["protocolVersion", "documentSave", "codeAsk"];
 
 /** The server's settings as VS Code's. A workspace could loosen them, so only the user's own count. */
 function settings(manifest) {

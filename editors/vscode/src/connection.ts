@@ -23,6 +23,7 @@ export interface Start {
 export interface Handlers {
   readonly event: (params: EventParams) => void;
   readonly save: (params: ServerRequests["roo/document/save"]["params"]) => Promise<ServerRequests["roo/document/save"]["result"]>;
+  readonly askCode: (params: ServerRequests["roo/code/ask"]["params"]) => Promise<ServerRequests["roo/code/ask"]["result"]>;
   /** The MCP servers have changed. */
   readonly mcpChanged: (params: McpListResult) => void;
   /** Other settings count from now on. */
@@ -94,6 +95,7 @@ export class Connection implements vscode.Disposable {
     this.#client.onNotification("roo/mcp/changed", handlers.mcpChanged);
     this.#client.onNotification("roo/settings/changed", handlers.settingsChanged);
     this.#client.onRequest("roo/document/save", handlers.save);
+    this.#client.onRequest("roo/code/ask", handlers.askCode);
     this.#client.onDidChangeState(({ newState }) => {
       if (newState === State.Running) {
         // The features look at the answer only after this.

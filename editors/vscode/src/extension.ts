@@ -9,6 +9,7 @@ import { Connection } from "./connection.ts";
 import { TaskCopies } from "./copies.ts";
 import { Decisions } from "./decisions.ts";
 import { Controller } from "./controller.ts";
+import { askCode } from "./code.ts";
 import { save, tellEditor } from "./documents.ts";
 import { inWords } from "./failures.ts";
 import { Intents } from "./intents.ts";
@@ -115,6 +116,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
           if (connection === next) void controller.settingsChanged().catch((error: unknown) => log.warn(inWords(error)));
         },
         save: ({ uris }) => save(uris, (uri) => next.document(uri)),
+        askCode: (params) => askCode(params, next),
         starting: () => startup.begin(),
         ready: () => {
           const ended = (): void => {

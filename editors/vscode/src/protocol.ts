@@ -1637,7 +1637,7 @@ export type Unasked = "none" | "some" | "all";
 
 /**
  * `roo/options/didChange`: the client's `initializationOptions` are others now. They count from the next turn on, but
- * for `protocolVersion` and `documentSave`.
+ * for `protocolVersion`, `documentSave` and `codeAsk`.
  */
 export type OptionsDidChangeParams = {
   /** All of them, in place of those before. As at the start only the user's own settings belong in there. */
@@ -1685,6 +1685,51 @@ export type EditorDiagnostic = {
 
 /** How bad a diagnostic is: 1 error, 2 warning, 3 information, 4 hint. */
 export type DiagnosticSeverity = 1 | 2 | 3 | 4;
+
+/** `roo/code/ask`, from the server: what the language servers of the editor know. */
+export type CodeAskParams = {
+  /** The question. */
+  question: CodeQuestionKind;
+  /** The file that it is about. It need not be open. */
+  uri: string;
+  /** The place in it, in the text as the editor has it. */
+  position: Position;
+  /** Part of a name, for `symbols`. */
+  query?: string | null;
+};
+
+/** Answer of a client to `roo/code/ask`. */
+export type CodeAskResult = {
+  /** False if no language server of the editor answers for the file: the server asks one of its own then. */
+  isKnown: boolean;
+  /** Places, for `references` and `definition`. */
+  places?: CodePlace[];
+  /** Symbols, for `symbols`. */
+  symbols?: CodeSymbol[];
+};
+
+/** A line of a file. */
+export type CodePlace = {
+  /** The file. */
+  uri: string;
+  /** Zero-based line. */
+  line: number;
+};
+
+/** Kinds of questions about code. */
+export type CodeQuestionKind = "references" | "definition" | "symbols";
+
+/** A symbol of a project. */
+export type CodeSymbol = {
+  /** Its name. */
+  name: string;
+  /** Its kind by the number that LSP has for it. */
+  kind: number;
+  /** Name of what it is in. */
+  container?: string | null;
+  /** Where it is defined. */
+  place: CodePlace;
+};
 
 /** `roo/document/save`, from the server. */
 export type DocumentSaveParams = {
@@ -2128,6 +2173,7 @@ export interface ClientNotifications {
 /** Requests of the server. */
 export interface ServerRequests {
   "roo/document/save": { params: DocumentSaveParams; result: DocumentSaveResult };
+  "roo/code/ask": { params: CodeAskParams; result: CodeAskResult };
 }
 
 /** Notifications of the server. */

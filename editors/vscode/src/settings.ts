@@ -36,6 +36,7 @@ export function initializationOptions(inspect: (key: string) => Inspected | unde
   if (own(inspect, "protocol.enabled") !== false) {
     roo["protocolVersion"] = PROTOCOL_VERSION;
     roo["documentSave"] = true;
+    roo["codeAsk"] = true;
   }
   return { roo };
 }

@@ -37,21 +37,22 @@ const DOING: Record<string, string> = {
   insertContent: "Insert into",
   listFilesTopLevel: "List",
   listFilesRecursive: "List all of",
-  searchFiles: "Search",
+  searchFiles: "Search for",
   codebaseSearch: "Search the code for",
   listCodeDefinitionNames: "List the definitions of",
-  findReferences: "Find the references in",
-  goToDefinition: "Find the definition from",
-  hover: "Ask about a symbol of",
-  workspaceSymbols: "Find symbols of the project of",
+  findReferences: "Find the references to",
+  goToDefinition: "Find the definition of",
+  hover: "Ask about",
+  workspaceSymbols: "Find the symbols like",
   diagnostics: "Find the problems of",
   codeActions: "Find fixes for",
-  applyCodeAction: "Apply a fix in",
-  renameSymbol: "Rename a symbol of",
+  applyCodeAction: "Apply the fix",
+  renameSymbol: "Rename",
   viewDiff: "Show the changes of",
-  runSlashCommand: "Load a slash command",
+  runSlashCommand: "Load the command",
+  fetchInstructions: "Load the instructions",
   readCommandOutput: "Read the output of",
-  sendCommandInput: "Type at",
+  sendCommandInput: "Type",
   stopCommand: "Stop",
   searchMcpTools: "Search the tools of servers for",
   updateTodoList: "Update the to-do list",
@@ -80,16 +81,51 @@ export function describe(item: CallItem): { doing: string; subject: string } {
     return text("uri") ? { doing: "Read", subject: `${text("uri")} of ${server}` } : { doing: "Call", subject: `${server}/${text("toolName")}` };
   }
   const tool = text("tool");
-  const doing = DOING[tool] ?? tool.replaceAll("_", " ");
-  if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
-  if (tool === "browserAction") {
-    const on = text("url") || text("text") || text("size") || text("ref") || text("coordinate");
-    return { doing, subject: `${text("action")} ${on}`.trim() };
-  }
-  if (tool === "askFollowupQuestion") return { doing, subject: "" };
+  const doing = entry(DOING, tool) ?? tool.replaceAll("_", " ");
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
-  return { doing, subject: text("query") || text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
+  const subject = entry(SUBJECTS, tool)?.(text, payload) ?? text("path");
+  return { doing, subject: subject || text("error") };
+}
+
+/** What a table has for a name that comes from a model: nothing that every object has. */
+function entry<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+/** What a call is about, for tools that are not about a path alone. */
+const SUBJECTS: Record<string, (text: (key: string) => string, payload: Readonly<Record<string, unknown>>) => string> = {
+  newTask: (text) => text("mode"),
+  switchMode: (text) => text("mode"),
+  browserAction: (text) => `${text("action")} ${text("url") || text("text") || text("size") || text("ref") || text("coordinate")}`.trim(),
+  askFollowupQuestion: () => "",
+  searchFiles: (text) => `${text("regex")} in ${[text("path"), text("filePattern")].filter(Boolean).join("/")}`,
+  codebaseSearch: (text) => [text("query"), text("path")].filter(Boolean).join(" in "),
+  workspaceSymbols: (text) => text("query"),
+  searchMcpTools: (text) => text("query"),
+  findReferences: symbolOf,
+  goToDefinition: symbolOf,
+  hover: symbolOf,
+  renameSymbol: (text, payload) => `${text("symbol")} to ${text("newName")} in ${lineOf(text, payload)}`,
+  codeActions: lineOf,
+  applyCodeAction: (text, payload) => `${text("title")} in ${lineOf(text, payload)}`,
+  viewDiff: (text) => text("path") || "the request",
+  readCommandOutput: (text) => text("commandId"),
+  sendCommandInput: (text) => `${text("input") || text("key")} at ${text("commandId")}`,
+  stopCommand: (text) => text("commandId"),
+  skill: (text) => text("skill"),
+  runSlashCommand: (text) => `/${text("command")}`,
+  fetchInstructions: (text) => text("content"),
+  selectActiveIntent: (text) => text("intentId"),
+  requestScopeExpansion: (_, payload) => (Array.isArray(payload["patterns"]) ? payload["patterns"].join(", ") : ""),
+};
+
+function lineOf(text: (key: string) => string, payload: Readonly<Record<string, unknown>>): string {
+  return `${text("path")}:${String(payload["line"])}`;
+}
+
+function symbolOf(text: (key: string) => string, payload: Readonly<Record<string, unknown>>): string {
+  return `${text("symbol")} in ${lineOf(text, payload)}`;
 }
 
 /** Whether an item's content is shown by another one: a question, a result. */

@@ -231,6 +231,7 @@ impl Delivery {
             files: FileOperations::default(),
             reviews: false,
             saves: false,
+            answers_code: false,
             ended: self.session.ended.clone(),
         };
         let applied = editor.apply_edit("The task continues", &open.uri, open.version, vec![(range, text)]);

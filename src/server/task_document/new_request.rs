@@ -101,6 +101,7 @@ impl NewRequest {
                 files: FileOperations::default(),
                 reviews: false,
                 saves: false,
+                answers_code: false,
                 ended: session.ended.clone(),
             };
             let applied = editor.apply_edit("A new request", &open.uri, open.version, vec![(range, new)]);

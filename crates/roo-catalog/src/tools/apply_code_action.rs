@@ -33,7 +33,7 @@ impl Declaration for ApplyCodeAction {
     }
 
     fn subject(&self) -> String {
-        self.path.clone()
+        format!("{} in {}:{}", self.title, self.path, self.line)
     }
 
     fn shown(&self) -> Shown {

@@ -38,7 +38,7 @@ impl Declaration for CodeActions {
     }
 
     fn subject(&self) -> String {
-        self.path.clone()
+        format!("{}:{}", self.path, self.line)
     }
 
     fn shown(&self) -> Shown {

@@ -17,7 +17,7 @@ impl Declaration for Diagnostics {
         example: "<diagnostics>\n<path>src/parse.rs</path>\n</diagnostics>",
         mistake: "To build or test the project: use execute_command.",
         hook_names: &["Read"],
-        needs: Needs::LanguageServer,
+        needs: Needs::CodeAnswers,
         ..ToolSpec::new(ToolName::Diagnostics, Group::Read, Effect::Read)
     };
 

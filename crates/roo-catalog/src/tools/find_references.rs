@@ -23,6 +23,11 @@ impl SymbolAt {
         Ok(Self { path: reader.path("path")?, line, name: reader.text("symbol")? })
     }
 
+    /// The symbol and its place, for people.
+    pub(super) fn subject(&self) -> String {
+        format!("{} in {}:{}", self.name, self.path, self.line)
+    }
+
     /// Returns the call for clients.
     pub(super) fn shown(&self, tool: &str) -> Shown {
         Shown::Tool(json!({ "tool": tool, "path": self.path, "line": self.line, "symbol": self.name }))
@@ -60,7 +65,7 @@ impl Declaration for FindReferences {
         example: "<find_references>\n<path>src/parse.rs</path>\n<line>12</line>\n<symbol>parse_line</symbol>\n</find_references>",
         mistake: "The path of a file that doesn't have the symbol in that line.",
         hook_names: &["Read"],
-        needs: Needs::LanguageServer,
+        needs: Needs::CodeAnswers,
         ..ToolSpec::new(ToolName::FindReferences, Group::Read, Effect::Read)
     };
 
@@ -70,7 +75,7 @@ impl Declaration for FindReferences {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        self.symbol.subject()
     }
 
     fn shown(&self) -> Shown {

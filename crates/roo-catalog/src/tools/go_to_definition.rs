@@ -21,7 +21,7 @@ impl Declaration for GoToDefinition {
         example: "<go_to_definition>\n<path>src/parse.rs</path>\n<line>12</line>\n<symbol>parse_line</symbol>\n</go_to_definition>",
         mistake: "A line in which the symbol is not written.",
         hook_names: &["Read"],
-        needs: Needs::LanguageServer,
+        needs: Needs::CodeAnswers,
         ..ToolSpec::new(ToolName::GoToDefinition, Group::Read, Effect::Read)
     };
 
@@ -30,7 +30,7 @@ impl Declaration for GoToDefinition {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        self.symbol.subject()
     }
 
     fn shown(&self) -> Shown {

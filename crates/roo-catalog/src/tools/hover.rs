@@ -30,7 +30,7 @@ impl Declaration for Hover {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        self.symbol.subject()
     }
 
     fn shown(&self) -> Shown {

@@ -205,6 +205,55 @@ mod tests {
         }
     }
 
+    /// One call of each tool, with what every front end makes of it: the subject is shown by plain LSP and Neovim, `words` by VS
+    /// Code, whose tests read the same file.
+    const CALLS: &str = include_str!("../../../../tests/fixtures/calls.json");
+
+    #[test]
+    fn every_tool_is_shown_in_words() {
+        let mut calls: Vec<Value> = serde_json::from_str(CALLS).unwrap();
+        let named: Vec<&str> = calls.iter().map(|call| call["tool"].as_str().unwrap()).collect();
+        let tools: Vec<&str> = TOOLS.iter().map(|spec| spec.name.as_str()).collect();
+        assert!(
+            tools.iter().all(|tool| named.contains(tool)),
+            "tests/fixtures/calls.json has no call of {:?}",
+            tools.iter().filter(|tool| !named.contains(tool)).collect::<Vec<_>>()
+        );
+        for call in &mut calls {
+            let name = call["tool"].as_str().unwrap().to_owned();
+            let params = call["params"].as_object().unwrap().clone();
+            let sent = crate::ToolCall {
+                id: roo_protocol::ids::ToolCallId::new("call_1"),
+                name,
+                params,
+                problem: None,
+                note: None,
+            };
+            let read = crate::parse(&sent).unwrap();
+            call["subject"] = read.subject().into();
+            call["shown"] = match read.shown() {
+                Shown::Command(line) => serde_json::json!({ "command": line }),
+                Shown::Tool(value) => serde_json::json!({ "tool": value }),
+                Shown::Server(value) => serde_json::json!({ "server": value }),
+            };
+            // What only ends a task is shown by its result.
+            let ends = matches!(read.tool(), ToolName::AttemptCompletion | ToolName::CompleteWithFailure);
+            assert!(ends || !read.subject().is_empty(), "{}", sent.name);
+        }
+        if std::env::var_os("UPDATE_EVENTS").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/calls.json");
+            std::fs::write(path, serde_json::to_string_pretty(&calls).unwrap() + "\n").unwrap();
+            return;
+        }
+        let recorded: Vec<Value> = serde_json::from_str(CALLS).unwrap();
+        for (recorded, call) in recorded.iter().zip(&calls) {
+            assert_eq!(
+                recorded, call,
+                "tests/fixtures/calls.json is out of date; run UPDATE_EVENTS=1 cargo test -p roo-catalog shown_in_words"
+            );
+        }
+    }
+
     #[test]
     fn names_that_roo_used_still_find_their_tool() {
         assert_eq!(ToolName::parse("write_file"), Some(ToolName::WriteToFile));

@@ -32,7 +32,7 @@ impl Declaration for RenameSymbol {
     }
 
     fn subject(&self) -> String {
-        self.symbol.path.clone()
+        format!("{} to {} in {}:{}", self.symbol.name, self.new_name, self.symbol.path, self.symbol.line)
     }
 
     fn shown(&self) -> Shown {

@@ -24,7 +24,7 @@ impl Declaration for WorkspaceSymbols {
         example: "<workspace_symbols>\n<path>src/main.rs</path>\n<query>parse_line</query>\n</workspace_symbols>",
         mistake: "A regular expression as query: use search_files for text.",
         hook_names: &["Read"],
-        needs: Needs::LanguageServer,
+        needs: Needs::CodeAnswers,
         ..ToolSpec::new(ToolName::WorkspaceSymbols, Group::Read, Effect::Read)
     };
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::EngineError;
 use super::event::Restore;
 use super::task::{Input, NewRule, Task};
-use crate::policy::{GateOutcome, HookMessages, Review};
+use crate::policy::{GateOutcome, HookMessages, RestoreEdits, Review};
 use crate::server_tools::ServerQuestion;
 use crate::tool_run::Outcome;
 use roo_durable::{StoreError, Synced};
@@ -15,7 +15,6 @@ use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::AnswerResult;
 use roo_trace::record::FileChange;
-use roo_workspace::FileEdit;
 
 /// Message to an actor. Large ones are boxed: each mailbox has room for 32 as soon as one has come, and a thousand requests
 /// may wait.
@@ -75,7 +74,7 @@ pub(super) enum Command {
 /// A restore that is decided on.
 pub(super) struct RestoreOrder {
     pub(super) restore: Arc<Restore>,
-    pub(super) edits: Vec<FileEdit>,
+    pub(super) edits: RestoreEdits,
     /// The same for the trace.
     pub(super) changes: Vec<FileChange>,
     /// The state that the conversation goes back to.

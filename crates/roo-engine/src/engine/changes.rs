@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use super::event::Event;
 use super::tree::Tree;
 use super::{Engine, EngineError, audit, read_tree};
+use crate::policy::RestoreEdits;
 use crate::tool_run::{RecordedLines, RequestChanges, RequestDiff};
 use roo_durable::RequestDirectory;
 use roo_protocol::changes::{
@@ -94,12 +95,13 @@ impl Engine {
         };
         let mut now = before.clone();
         let mut undone = Vec::new();
-        let mut encoding = TextEncoding::UTF_8;
+        // The encoding in which a file that was gone comes back.
+        let mut encoding = None;
         for change in changes.iter().rev() {
             match change.lines.undo(now.as_deref()) {
                 Some(text) => {
                     if now.is_none() {
-                        encoding = change.encoding.unwrap_or(TextEncoding::UTF_8);
+                        encoding = Some(change.encoding.unwrap_or(TextEncoding::UTF_8));
                     }
                     now = text;
                     undone.push(change.told.change_id.clone());
@@ -107,18 +109,41 @@ impl Engine {
                 None => result.conflicts.push(conflict(change, "the file holds other lines there by now")),
             }
         }
-        let file = place.clone();
-        let edit = match (before.clone(), now.clone()) {
-            (Some(before), Some(after)) if before != after => FileEdit::Update { file, before, after },
-            (Some(before), None) => FileEdit::Delete { file, before },
-            (None, Some(text)) => FileEdit::Create { file, text, encoding },
-            // What was chosen cancels out, so the file is as it is to be.
-            _ => {
-                result.undone.extend(undone);
-                return;
+        let recoded = match (&before, &now, encoding) {
+            (Some(_), Some(after), Some(encoding)) => {
+                let recoded = self.workspace().recoded(&place, after, encoding).await;
+                recoded.map_err(|error| error.reason())
             }
+            _ => Ok(None),
         };
-        if let Err(reason) = self.current.read().await.gate.write_for_user(edit).await {
+        let file = place.clone();
+        let mut edits = RestoreEdits::default();
+        let planned = recoded.map(|recoded| match (recoded, before.clone(), now.clone()) {
+            // It was made anew in another encoding than it had.
+            (Some(recoded), ..) => edits.bytes.push(recoded),
+            (None, Some(before), Some(after)) if before != after => {
+                edits.texts.push(FileEdit::Update { file, before, after });
+            }
+            (None, Some(before), None) => edits.texts.push(FileEdit::Delete { file, before }),
+            (None, None, Some(text)) => {
+                let encoding = encoding.unwrap_or(TextEncoding::UTF_8);
+                edits.texts.push(FileEdit::Create { file, text, encoding });
+            }
+            // What was chosen cancels out, so the file is as it is to be.
+            (None, ..) => {}
+        });
+        if planned.is_ok() && edits.is_empty() {
+            result.undone.extend(undone);
+            return;
+        }
+        let written = match planned {
+            Ok(()) => {
+                let label = format!("roo-lsp: undo changes of {}", place.display());
+                self.current.read().await.gate.restore_for_user(&edits, &label).await
+            }
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = written {
             let failed = changes.iter().filter(|change| undone.contains(&change.told.change_id));
             result.conflicts.extend(failed.map(|change| conflict(change, &reason)));
             return;

@@ -16,12 +16,13 @@ use tokio::sync::oneshot;
 use super::actor_message::{Command, RestoreOrder};
 use super::audit;
 use super::event::{ConversationCut, Event, NewMessage, Restore, RestoredDigests, checkpoint_file};
-use super::restore_plan::{self, LoadedContents, Restored};
+use super::restore_plan::{self, Content, LoadedContents, Restored};
 use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
-use crate::tool_run::{RemovedEncodings, SavedFile, ShadowError};
+use crate::policy::RestoreEdits;
+use crate::tool_run::{BinaryContents, RemovedEncodings, SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
@@ -35,7 +36,10 @@ use roo_protocol::task::HistoryItem;
 use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
-use roo_workspace::{Contents, FileEdit, Location, Purpose, ReadError, UnencodableCharacter, Workspace};
+use roo_workspace::{
+    BytesEdit, Contents, FileEdit, ImageType, Location, Purpose, ReadError, Resolved, TextEncoding,
+    UnencodableCharacter, Workspace,
+};
 
 /// The longest message that is told of as not sent, in characters.
 const UNSENT: usize = 2000;
@@ -113,13 +117,21 @@ pub enum ChangedBy {
     Both,
 }
 
-/// What a restore would do.
-struct Plan {
-    edits: Vec<FileEdit>,
+/// What a restore would do to files.
+#[derive(Default)]
+struct PlannedFiles {
+    edits: RestoreEdits,
     /// The same for the log and the trace.
     changes: Vec<FileChange>,
+    /// The contents of files that are no text.
+    binaries: BinaryContents,
     /// The encodings of the files that it deletes.
     encodings: RemovedEncodings,
+}
+
+/// What a restore would do.
+struct Plan {
+    files: PlannedFiles,
     cut: Option<ConversationCut>,
     told: CheckpointRestoreResult,
 }
@@ -209,10 +221,10 @@ impl Engine {
                         (Some(_), None) => ChangedBy::First,
                         (None, _) => ChangedBy::Second,
                     };
-                    let diff = match (&left, right) {
-                        (left, right) if *left == right => String::new(),
-                        (Some(left), None) => diff::of_deleted(left, path),
-                        (left, right) => diff::of_file(left.as_deref(), &right.unwrap_or_default(), path),
+                    let diff = if left == right {
+                        String::new()
+                    } else {
+                        diff_of(left.as_ref(), right.as_ref(), path)
                     };
                     result.files.push(ComparedFile { path: path.clone(), changed_by, diff });
                 }
@@ -299,11 +311,13 @@ impl Engine {
             let before = restore_plan::before(&changes, &contents);
             let after = match to {
                 Some(_) => restore_plan::after(&changes, &contents),
-                None => text_now(self.workspace(), &path).await,
+                None => content_now(self.workspace(), &path).await,
             };
             match (before, after) {
                 (Ok(before), Ok(after)) if before == after => {}
-                (Ok(before), Ok(after)) => result.files.push(self.file_diff(path, before, after)),
+                (Ok(before), Ok(after)) => {
+                    result.files.push(self.file_diff(path, before.as_ref(), after.as_ref()));
+                }
                 (Err(reason), _) | (_, Err(reason)) => {
                     result.left_out.push(LeftOutFile { path, reason });
                 }
@@ -365,7 +379,7 @@ impl Engine {
             let problem = "the files or the task have changed since the preview; look at it again".to_owned();
             return Err(EngineError::Mismatch { problem });
         }
-        if plan.edits.is_empty() && plan.cut.is_none() {
+        if plan.files.edits.is_empty() && plan.cut.is_none() {
             return Ok(plan.told);
         }
         self.carry_out(past, plan, params, say, by).await
@@ -379,21 +393,18 @@ impl Engine {
         say: Option<NewMessage>,
         by: &str,
     ) -> Result<CheckpointRestoreResult, EngineError> {
-        let Plan { edits, changes, encodings, cut, mut told } = plan;
+        let Plan { files: PlannedFiles { edits, changes, binaries, encodings }, cut, mut told } = plan;
         let digests = changes.iter().map(|change| {
-            let digest = |side: &Side| match side {
-                Side::Text { digest, .. } => Some(*digest),
-                Side::Absent | Side::Opaque(_) => None,
-            };
             let path = change.path.clone();
-            RestoredDigests { path, before: digest(&change.before), after: digest(&change.after) }
+            RestoredDigests { path, before: digest_of(&change.before), after: digest_of(&change.after) }
         });
         let digests = digests.collect();
         let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
         let (services, task) = (self.current.read().await, params.task_id.clone());
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
         let prepared = roo_durable::spawn_blocking(move || {
-            let files = services.checkpoints.save(&task, &saved, &encodings, &services.gate.mask());
+            let mask = services.gate.mask();
+            let files = services.checkpoints.save(&task, &saved, &encodings, &binaries, &mask);
             let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
             Ok::<_, EngineError>((files, then))
         });
@@ -424,7 +435,7 @@ impl Engine {
             self.workspace().settle().await;
             let mut folders: BTreeMap<Option<usize>, FolderEvidence> = BTreeMap::new();
             for file in &restore.digests {
-                let now = text_now(self.workspace(), &file.path).await.map(|text| text.map(Digest::of));
+                let now = digest_now(self.workspace(), &file.path).await;
                 folders.entry(folder_of(self.workspace(), &file.path)).or_default().add(file, now.ok());
             }
             let unchanged = unchanged_folders(&folders);
@@ -529,7 +540,7 @@ impl Engine {
             digest: Digest::of(""),
             restored_as: None,
         };
-        let (mut edits, mut changes) = (Vec::new(), Vec::new());
+        let mut files = PlannedFiles::default();
         if *what != RestoreWhat::Conversation {
             let is_meant = |known: &KnownCheckpoint| {
                 known.seq >= *seq
@@ -542,8 +553,7 @@ impl Engine {
             let by_path = past.by_path(is_meant);
             let contents = self.load(task_id, &by_path).await?;
             for (path, saved) in by_path {
-                self.plan_file(&path, &saved, &contents, *conflicts, (&mut edits, &mut changes), &mut told)
-                    .await;
+                self.plan_file(&path, &saved, &contents, *conflicts, &mut files, &mut told).await;
             }
         }
         let cut = match what {
@@ -552,20 +562,12 @@ impl Engine {
         };
         told.conversation =
             cut.as_ref().map(|cut| RestoredConversation { before: cut.before, dropped: cut.dropped });
-        let texts: Vec<_> = (told.files.iter())
-            .map(|file| {
-                (&file.path, file.before.as_ref().map(Digest::of), file.after.as_ref().map(Digest::of))
-            })
+        let digests: Vec<_> = (files.changes.iter())
+            .map(|change| (&change.path, digest_of(&change.before), digest_of(&change.after)))
             .collect();
-        let shown = json!([texts, told.conflicts, told.left_out, told.conversation]);
+        let shown = json!([digests, told.conflicts, told.left_out, told.conversation]);
         told.digest = Digest::of(shown.to_string());
-        let mut encodings = RemovedEncodings::default();
-        for (edit, change) in edits.iter().zip(&changes) {
-            if let FileEdit::Delete { file, .. } = edit {
-                encodings.add(change.path.clone(), self.workspace().encoding_on_disk(file).await);
-            }
-        }
-        Ok(Plan { edits, changes, encodings, cut, told })
+        Ok(Plan { files, cut, told })
     }
 
     async fn plan_file(
@@ -574,7 +576,7 @@ impl Engine {
         saved: &[&SavedFile],
         contents: &LoadedContents,
         conflicts: RestoreConflicts,
-        (edits, changes): (&mut Vec<FileEdit>, &mut Vec<FileChange>),
+        files: &mut PlannedFiles,
         told: &mut CheckpointRestoreResult,
     ) {
         let path = path.to_owned();
@@ -586,51 +588,99 @@ impl Engine {
             }
             Err(error) => return told.left_out.push(LeftOutFile { path, reason: error.to_string() }),
         };
-        let before = match text_now(self.workspace(), &path).await {
+        let before = match content_now(self.workspace(), &path).await {
             Ok(before) => before,
             Err(reason) => return told.left_out.push(LeftOutFile { path, reason }),
         };
-        let after = match restore_plan::undo(saved, before.as_deref(), contents) {
-            Restored::Text(after) => after,
+        let after = match restore_plan::undo(saved, before.clone(), contents) {
+            Restored::Content(after) => after,
             Restored::LeftOut(reason) => return told.left_out.push(LeftOutFile { path, reason }),
             Restored::Conflict { reason, marked } => {
                 let marked = marked.filter(|_| conflicts == RestoreConflicts::Mark);
                 let reason = reason.to_owned();
                 told.conflicts.push(RestoreConflict { path: path.clone(), reason, marked: marked.is_some() });
                 match marked {
-                    Some(marked) => Some(marked),
+                    Some(marked) => Some(Content::Text(marked)),
                     None => return,
                 }
             }
         };
-        let file = place.clone();
-        let edit = match (before.clone(), after.clone()) {
-            (Some(before), Some(after)) => {
-                let after = restore_plan::without_mark(&after).to_owned();
-                if before == after {
-                    return;
-                }
-                FileEdit::Update { file, before, after }
+        let after = match after {
+            // A document has no byte order mark.
+            Some(Content::Text(text)) if before.is_some() => {
+                Some(Content::Text(restore_plan::without_mark(&text).to_owned()))
             }
-            (Some(before), None) => FileEdit::Delete { file, before },
-            (None, Some(text)) => {
-                FileEdit::Create { file, text, encoding: restore_plan::removed_encoding(saved) }
-            }
-            (None, None) => return,
+            after => after,
         };
-        let side = |text: Option<&str>| text.map_or(Side::Absent, Side::text);
-        changes.push(FileChange {
+        match self.plan_edit(place, saved, before.as_ref(), after.as_ref(), files).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => return told.left_out.push(LeftOutFile { path, reason }),
+        }
+        files.changes.push(FileChange {
             path: path.clone(),
             old_path: None,
-            before: side(edit.before()),
-            after: side(edit.after()),
+            before: side_of(before.as_ref()),
+            after: side_of(after.as_ref()),
             author: Author::Human,
         });
-        told.files.push(self.file_diff(path, before, edit.after().map(str::to_owned)));
-        edits.push(edit);
+        told.files.push(self.file_diff(path, before.as_ref(), after.as_ref()));
     }
 
-    fn file_diff(&self, path: String, before: Option<String>, after: Option<String>) -> FileDiff {
+    /// Adds the edit that leads from one content of a file to the other. Returns whether there is anything to do.
+    async fn plan_edit(
+        &self,
+        file: Resolved,
+        saved: &[&SavedFile],
+        before: Option<&Content>,
+        after: Option<&Content>,
+        files: &mut PlannedFiles,
+    ) -> Result<bool, String> {
+        let PlannedFiles { edits, binaries, encodings, .. } = files;
+        let encoding = restore_plan::removed_encoding(saved);
+        if let (Some(Content::Text(_)), Some(Content::Text(after)), Some(encoding)) =
+            (before, after, encoding)
+        {
+            // It was made anew, perhaps in another encoding than it had.
+            let recoded = self.workspace().recoded(&file, after, encoding).await;
+            if let Some(edit) = recoded.map_err(|error| error.reason())? {
+                edits.bytes.push(edit);
+                return Ok(true);
+            }
+        }
+        if before == after {
+            return Ok(false);
+        }
+        let encoding = encoding.unwrap_or(TextEncoding::UTF_8);
+        let edit = match (before, after) {
+            (Some(Content::Bytes(_)), _) | (_, Some(Content::Bytes(_))) => {
+                let now = match before {
+                    Some(_) => {
+                        Some(self.workspace().bytes_on_disk(&file).await.map_err(|error| error.to_string())?)
+                    }
+                    None => None,
+                };
+                let (before, after) =
+                    (now.map(Arc::from), after.map(|it| bytes_of(it, encoding)).transpose()?);
+                before.iter().chain(&after).for_each(|bytes| binaries.add(Arc::clone(bytes)));
+                edits.bytes.push(BytesEdit { file, before, after });
+                return Ok(true);
+            }
+            (Some(Content::Text(before)), Some(Content::Text(after))) => {
+                FileEdit::Update { file, before: before.clone(), after: after.clone() }
+            }
+            (Some(Content::Text(before)), None) => {
+                encodings.add(file.display(), self.workspace().encoding_on_disk(&file).await);
+                FileEdit::Delete { file, before: before.clone() }
+            }
+            (None, Some(Content::Text(text))) => FileEdit::Create { file, text: text.clone(), encoding },
+            (None, None) => return Ok(false),
+        };
+        edits.texts.push(edit);
+        Ok(true)
+    }
+
+    fn file_diff(&self, path: String, before: Option<&Content>, after: Option<&Content>) -> FileDiff {
         let uri = self.workspace().resolve(&path, Purpose::Read).map_or_else(
             |_| path.clone(),
             |place| {
@@ -638,11 +688,8 @@ impl Engine {
                 open.map_or_else(|| place.uri(), |document| document.uri)
             },
         );
-        let diff = match (&before, &after) {
-            (Some(before), None) => diff::of_deleted(before, &path),
-            (before, after) => diff::of_file(before.as_deref(), after.as_deref().unwrap_or_default(), &path),
-        };
-        FileDiff { path, uri, before, after, diff }
+        let diff = diff_of(before, after, &path);
+        FileDiff { path, uri, before: before.map(in_words), after: after.map(in_words), diff }
     }
 
     /// Reads the contents that are kept of these changes.
@@ -655,23 +702,75 @@ impl Engine {
             by_path.values().flatten().flat_map(|file| restore_plan::digests(file)).collect();
         let contents = self.request_anywhere(task)?.contents();
         let read = roo_durable::spawn_blocking(move || {
-            let read = |digest: Digest| {
-                let bytes = contents.read(digest).ok().flatten()?;
-                Some((digest, String::from_utf8(bytes).ok()?))
-            };
+            let read = |digest: Digest| Some((digest, contents.read(digest).ok().flatten()?));
             wanted.into_iter().filter_map(read).collect()
         });
         read.await.map_err(|_| EngineError::Ending)
     }
 }
 
-/// The text of a file, or of the document over it; none where no file is.
-async fn text_now(workspace: &Workspace, path: &str) -> Result<Option<String>, String> {
+/// The content of a file, or of the document over it; none where no file is.
+async fn content_now(workspace: &Workspace, path: &str) -> Result<Option<Content>, String> {
     let place = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
-    match workspace.read_for_edit(&place).await {
-        Ok(file) => Ok(Some(file.text)),
+    match workspace.read_to_replace(&place).await {
+        Ok(Contents::Text(file)) => Ok(Some(Content::Text(file.text))),
+        Ok(Contents::Binary { bytes, .. }) => Ok(Some(Content::Bytes(bytes.into()))),
         Err(ReadError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The digest of a file's content; none where no file is.
+async fn digest_now(workspace: &Workspace, path: &str) -> Result<Option<Digest>, String> {
+    content_now(workspace, path).await.map(|content| content.map(|content| content.digest()))
+}
+
+/// A content as bytes, of a text in this encoding.
+fn bytes_of(content: &Content, encoding: TextEncoding) -> Result<Arc<[u8]>, String> {
+    match content {
+        Content::Bytes(bytes) => Ok(Arc::clone(bytes)),
+        Content::Text(text) => {
+            encoding.encode(text).map(Arc::from).map_err(|UnencodableCharacter(character)| {
+                format!("its encoding {} has no {character:?}", encoding.name())
+            })
+        }
+    }
+}
+
+/// A content as the trace and the log get it: what is no text by its digest alone.
+fn side_of(content: Option<&Content>) -> Side {
+    match content {
+        None => Side::Absent,
+        Some(Content::Text(text)) => Side::text(text.as_str()),
+        Some(bytes @ Content::Bytes(_)) => Side::Opaque(bytes.digest()),
+    }
+}
+
+fn digest_of(side: &Side) -> Option<Digest> {
+    match side {
+        Side::Absent => None,
+        Side::Text { digest, .. } | Side::Opaque(digest) => Some(*digest),
+    }
+}
+
+/// A content for people: what it is, where it is no text.
+fn in_words(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.clone(),
+        Content::Bytes(bytes) => {
+            let kind = ImageType::of_bytes(bytes).map_or("not text", ImageType::media_type);
+            format!("({kind}, {} bytes)\n", bytes.len())
+        }
+    }
+}
+
+fn diff_of(before: Option<&Content>, after: Option<&Content>, path: &str) -> String {
+    match (before, after) {
+        (Some(Content::Text(before)), None) => diff::of_deleted(before, path),
+        (None, None) => String::new(),
+        (None, Some(Content::Text(after))) => diff::of_file(None, after, path),
+        (Some(Content::Text(before)), Some(Content::Text(after))) => diff::of_file(Some(before), after, path),
+        (before, after) => diff::of_bytes(before.is_some(), after.is_some(), path),
     }
 }
 
@@ -689,7 +788,7 @@ pub(super) async fn not_restored(workspace: &Workspace, restore: &Restore) -> Ve
     workspace.settle().await;
     let mut left = Vec::new();
     for file in &restore.digests {
-        let now = text_now(workspace, &file.path).await.map(|text| text.map(Digest::of));
+        let now = digest_now(workspace, &file.path).await;
         if now != Ok(file.after) {
             left.push(file.path.clone());
         }
@@ -860,23 +959,25 @@ fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedCon
     if !is_within || !leads_in()? || place.is_symlink() {
         return Err("it is outside of the folder, or behind a link".to_owned());
     }
+    let removed = restore_plan::removed_encoding(saved);
     let (now, encoding) = match std::fs::read(&place).map(Contents::from_bytes) {
-        Ok(Contents::Text(file)) if !file.lossy => (Some(file.text), file.encoding),
-        Ok(_) => return Err("it is not text, or can't be decoded without loss".to_owned()),
+        Ok(Contents::Text(file)) if !file.lossy => {
+            (Some(Content::Text(file.text)), removed.unwrap_or(file.encoding))
+        }
+        Ok(Contents::Text(_)) => return Err("it can't be decoded without loss".to_owned()),
+        Ok(Contents::Binary { bytes, .. }) => {
+            (Some(Content::Bytes(bytes.into())), removed.unwrap_or(TextEncoding::UTF_8))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            (None, restore_plan::removed_encoding(saved))
+            (None, removed.unwrap_or(TextEncoding::UTF_8))
         }
         Err(error) => return Err(error.to_string()),
     };
-    let done = match restore_plan::undo(saved, now.as_deref(), contents) {
-        Restored::Text(Some(text)) => match encoding.encode(&text) {
-            Ok(bytes) => std::fs::write(&place, bytes),
-            Err(UnencodableCharacter(character)) => {
-                return Err(format!("its encoding {} has no {character:?}", encoding.name()));
-            }
-        },
-        Restored::Text(None) if now.is_some() => std::fs::remove_file(&place),
-        Restored::Text(None) => Ok(()),
+    let is_there = now.is_some();
+    let done = match restore_plan::undo(saved, now, contents) {
+        Restored::Content(Some(content)) => std::fs::write(&place, bytes_of(&content, encoding)?),
+        Restored::Content(None) if is_there => std::fs::remove_file(&place),
+        Restored::Content(None) => Ok(()),
         Restored::LeftOut(reason) => return Err(reason),
         Restored::Conflict { reason, .. } => return Err(reason.to_owned()),
     };
@@ -982,7 +1083,7 @@ mod tests {
         };
         let Contents::Text(FileText { encoding, .. }) = Contents::from_bytes(wide("x")) else { panic!() };
         let texts = ["Straße\n", "Gasse\n"];
-        let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.to_owned())));
+        let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.as_bytes().to_vec())));
         let [old, new] = texts.map(|text| SavedContent::Kept(Digest::of(text)));
         let changed = SavedFile { path: "a".into(), before: old, after: new, lines: vec![], encoding: None };
         let deleted = SavedFile { after: SavedContent::Absent, encoding: Some(encoding), ..changed.clone() };
@@ -992,5 +1093,27 @@ mod tests {
         std::fs::remove_file(folder.join("a")).unwrap();
         undo_in(&folder, "a", &[&deleted], &contents).unwrap();
         assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
+        // Deleted and made anew in UTF-8.
+        std::fs::write(folder.join("a"), "Gasse\n").unwrap();
+        let made = SavedFile { before: SavedContent::Absent, ..changed };
+        undo_in(&folder, "a", &[&deleted, &made], &contents).unwrap();
+        assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
+    }
+
+    #[test]
+    fn pictures_are_undone_in_another_folder_by_their_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().canonicalize().unwrap();
+        let (old, new) = (b"\x89PNG\r\n\x1a\n old", b"\x89PNG\r\n\x1a\n new");
+        let contents = LoadedContents::from([old, new].map(|bytes| (Digest::of(bytes), bytes.to_vec())));
+        let [kept_old, kept_new] = [old, new].map(|bytes| SavedContent::KeptBytes(Digest::of(bytes)));
+        let file =
+            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let (made, changed) = (file(SavedContent::Absent, kept_old), file(kept_old, kept_new));
+        std::fs::write(folder.join("a"), new).unwrap();
+        undo_in(&folder, "a", &[&changed], &contents).unwrap();
+        assert_eq!(std::fs::read(folder.join("a")).unwrap(), old);
+        undo_in(&folder, "a", &[&made], &contents).unwrap();
+        assert!(!folder.join("a").exists());
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::services::EngineServices;
 use crate::policy::PlannedEdit;
 use crate::tool_run::Outcome;
-use crate::tools::code_question::{open_documents, problem_line};
+use crate::tools::code_question::{open_documents, problem_line, problems_of};
 use roo_language_servers::{Document, Problem};
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
@@ -144,16 +144,8 @@ async fn source(place: &Resolved, services: &EngineServices) -> Option<Source> {
 }
 
 fn of_editor(text: String, report: FileReport) -> KnownFile {
-    let problems = report.diagnostics.into_iter().map(|found| Problem {
-        line: found.line,
-        column: found.column,
-        severity: found.severity,
-        message: match found.source {
-            Some(source) => format!("{} ({source})", found.message),
-            None => found.message,
-        },
-    });
-    KnownFile { text, problems: problems.collect(), report: report.number }
+    let number = report.number;
+    KnownFile { text, problems: problems_of(report), report: number }
 }
 
 /// Returns what an editor reports of a file once it has looked at it again; none where it doesn't.

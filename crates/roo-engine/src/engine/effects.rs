@@ -42,8 +42,8 @@ use crate::policy::{
 use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{
-    BackgroundCommands, CommandLimits, Outcome, RemovedEncodings, SavedFile, TaskBrowser, ToolContext,
-    recorded,
+    BackgroundCommands, BinaryContents, CommandLimits, Outcome, RemovedEncodings, SavedFile, TaskBrowser,
+    ToolContext, recorded,
 };
 use crate::tools;
 use roo_browser::WebHost;
@@ -315,10 +315,11 @@ impl ToolRun {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
                     let encodings = std::mem::take(&mut outcome.encodings);
+                    let binaries = std::mem::take(&mut outcome.binaries);
                     let record = move || {
                         let mask = context.mask();
                         let recorded = recorded(&changes, &encodings, &mask);
-                        (recorded, services.checkpoints.save(&task, &changes, &encodings, &mask))
+                        (recorded, services.checkpoints.save(&task, &changes, &encodings, &binaries, &mask))
                     };
                     // Only a runtime that is ending runs nothing more.
                     (outcome.recorded, outcome.saved) =
@@ -390,8 +391,8 @@ async fn follow_command(
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         // What a command removed is known by text that is UTF-8 alone.
-        let encodings = RemovedEncodings::default();
-        let save = move || services.checkpoints.save(&task, &changes, &encodings, &context.mask());
+        let (encodings, binaries) = (RemovedEncodings::default(), BinaryContents::default());
+        let save = move || services.checkpoints.save(&task, &changes, &encodings, &binaries, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
     audit::done(audit_record, &mut outcome, false, &around.services).await;
@@ -599,7 +600,13 @@ async fn save_settled(
             author: Author::Ai,
         };
         let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
-        services.checkpoints.save(&task, &changes, &encodings, &services.gate.mask())
+        services.checkpoints.save(
+            &task,
+            &changes,
+            &encodings,
+            &BinaryContents::default(),
+            &services.gate.mask(),
+        )
     };
     // Only a runtime that is ending runs nothing more.
     roo_durable::spawn_blocking(save).await.unwrap_or_default()
@@ -815,6 +822,7 @@ impl Turn {
                     server_resources: &servers.resources(),
                     has_browser: reading.gate.browser_program().is_ok(),
                     has_language_server: reading.gate.language_servers().are_offered(),
+                    has_code_editor: reading.workspace.answers_code(),
                     has_code_index: reading.gate.has_code_index(),
                     has_image_generation: reading.settings.generates_images(),
                 },

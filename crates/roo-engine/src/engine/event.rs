@@ -675,9 +675,9 @@ pub struct NewMessage {
 pub struct RestoredDigests {
     /// The file as tools name it.
     pub path: String,
-    /// Of its text before the restore; none where there is no file.
+    /// Of its text before the restore, or of the bytes of what is no text; none where there is no file.
     pub before: Option<Digest>,
-    /// Of its text after the restore.
+    /// The same after the restore.
     pub after: Option<Digest>,
 }
 

@@ -45,6 +45,8 @@ pub struct ToolSources<'a> {
     pub server_resources: &'a [ServerResources],
     /// True if there is a language server.
     pub has_language_server: bool,
+    /// True if an editor answers questions about code.
+    pub has_code_editor: bool,
     /// True if there can be an index of the code.
     pub has_code_index: bool,
     /// True if there is a browser.
@@ -62,6 +64,7 @@ impl<'a> ToolSources<'a> {
             further_server_tools: &[],
             server_resources: &[],
             has_language_server: false,
+            has_code_editor: false,
             has_code_index: false,
             has_browser: false,
             has_image_generation: false,
@@ -99,6 +102,7 @@ impl Instructions {
             further_server_tools,
             server_resources,
             has_language_server,
+            has_code_editor,
             has_code_index,
             has_browser,
             has_image_generation,
@@ -116,6 +120,7 @@ impl Instructions {
             has_further_tools,
             has_resources: !server_resources.is_empty(),
             has_language_server,
+            has_code_editor,
             has_code_index,
             has_browser,
             has_image_generation,
@@ -186,6 +191,7 @@ struct SessionConditions {
     /// Servers offer resources.
     has_resources: bool,
     has_language_server: bool,
+    has_code_editor: bool,
     has_code_index: bool,
     has_browser: bool,
     has_image_generation: bool,
@@ -208,6 +214,7 @@ fn available(mode: &Mode, choice: &ToolChoice, here: SessionConditions) -> Vec<T
         Needs::FurtherServerTools => here.has_further_tools,
         Needs::ServerResources => here.has_resources,
         Needs::LanguageServer => here.has_language_server,
+        Needs::CodeAnswers => here.has_language_server || here.has_code_editor,
         Needs::CodeIndex => here.has_code_index,
         Needs::Browser => here.has_browser,
         Needs::ImageGeneration => here.has_image_generation,

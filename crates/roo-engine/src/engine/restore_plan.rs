@@ -1,7 +1,8 @@
-//! What becomes of one file when changes are undone: from its text as it is now, back through the changes, the newest
-//! first. What the user changed since is merged and never replaced.
+//! What becomes of one file when changes are undone: from its content as it is now, back through the changes, the newest
+//! first. What the user changed since is merged and never replaced; what is no text can't be merged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::tool_run::{RecordedLines, SavedContent, SavedFile};
 use roo_protocol::ids::Digest;
@@ -11,11 +12,30 @@ use roo_workspace::TextEncoding;
 /// The byte order mark, which texts of open documents don't have.
 const BOM: char = '\u{feff}';
 
+/// Content of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Text, whatever encodes it.
+    Text(String),
+    /// What is no text.
+    Bytes(Arc<[u8]>),
+}
+
+impl Content {
+    /// By which it is known: of the text, or of the bytes.
+    pub(super) fn digest(&self) -> Digest {
+        match self {
+            Self::Text(text) => Digest::of(text),
+            Self::Bytes(bytes) => Digest::of(bytes),
+        }
+    }
+}
+
 /// What becomes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Restored {
-    /// It gets this text; none where it is deleted.
-    Text(Option<String>),
+    /// It gets this content; none where it is deleted.
+    Content(Option<Content>),
     /// The user has changed it in the same place.
     Conflict {
         /// Reason.
@@ -28,7 +48,7 @@ pub(super) enum Restored {
 }
 
 /// Contents of files by their digests. One that isn't there is no longer kept.
-pub(super) type LoadedContents = BTreeMap<Digest, String>;
+pub(super) type LoadedContents = BTreeMap<Digest, Vec<u8>>;
 
 /// Successive changes of a file between which nobody else changed it: one step from the content before to the one after.
 struct Step<'a> {
@@ -39,49 +59,48 @@ struct Step<'a> {
 }
 
 /// Undoes changes of a file, which are given in the order in which they were made.
-pub(super) fn undo(changes: &[&SavedFile], now: Option<&str>, contents: &LoadedContents) -> Restored {
-    let mut text = now.map(str::to_owned);
+pub(super) fn undo(changes: &[&SavedFile], now: Option<Content>, contents: &LoadedContents) -> Restored {
+    let mut content = now;
     let mut conflict = None;
     for step in steps(changes).iter().rev() {
-        match step.undo(text, contents) {
-            Restored::Text(undone) => text = undone,
+        match step.undo(content, contents) {
+            Restored::Content(undone) => content = undone,
             Restored::Conflict { reason, marked } => {
                 let Some(marked) = marked else { return Restored::Conflict { reason, marked: None } };
                 conflict = Some(reason);
-                text = Some(marked);
+                content = Some(Content::Text(marked));
             }
             left_out @ Restored::LeftOut(_) => return left_out,
         }
     }
-    match conflict {
-        Some(reason) => Restored::Conflict { reason, marked: text },
-        None => Restored::Text(text),
+    match (conflict, content) {
+        (None, content) => Restored::Content(content),
+        (Some(reason), Some(Content::Text(marked))) => Restored::Conflict { reason, marked: Some(marked) },
+        (Some(reason), _) => Restored::Conflict { reason, marked: None },
     }
 }
 
 /// The content of a file before the first of these changes.
-pub(super) fn before(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<String>, String> {
+pub(super) fn before(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<Content>, String> {
     changes.first().map_or(Ok(None), |first| load(first.before, contents))
 }
 
 /// The content of a file after the last of these changes.
-pub(super) fn after(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<String>, String> {
+pub(super) fn after(changes: &[&SavedFile], contents: &LoadedContents) -> Result<Option<Content>, String> {
     changes.last().map_or(Ok(None), |last| load(last.after, contents))
 }
 
-/// The encoding that a file had before these changes, where one of them removed it.
-pub(super) fn removed_encoding(changes: &[&SavedFile]) -> TextEncoding {
+/// The encoding that a file had before these changes; none where none of them removed it, so that it still has it.
+pub(super) fn removed_encoding(changes: &[&SavedFile]) -> Option<TextEncoding> {
     // Changes of its text keep its encoding, so it still had it when it was removed first.
-    let removal = changes.iter().find(|change| change.after == SavedContent::Absent);
-    removal.and_then(|removal| removal.encoding).unwrap_or(TextEncoding::UTF_8)
+    let first = changes.first().filter(|first| first.before != SavedContent::Absent);
+    let removal = first.and(changes.iter().find(|change| change.after == SavedContent::Absent));
+    removal.map(|removal| removal.encoding.unwrap_or(TextEncoding::UTF_8))
 }
 
 /// The digests of all contents that are kept of a file.
 pub(super) fn digests(file: &SavedFile) -> impl Iterator<Item = Digest> {
-    [file.before, file.after].into_iter().filter_map(|content| match content {
-        SavedContent::Kept(digest) => Some(digest),
-        SavedContent::Absent | SavedContent::LeftOut(_) => None,
-    })
+    [file.before, file.after].into_iter().filter_map(SavedContent::kept)
 }
 
 fn steps<'a>(changes: &[&'a SavedFile]) -> Vec<Step<'a>> {
@@ -110,16 +129,20 @@ fn steps<'a>(changes: &[&'a SavedFile]) -> Vec<Step<'a>> {
 }
 
 impl Step<'_> {
-    fn undo(&self, ours: Option<String>, contents: &LoadedContents) -> Restored {
+    fn undo(&self, ours: Option<Content>, contents: &LoadedContents) -> Restored {
         if !self.lines.is_empty() {
-            let mut text = ours;
+            let mut text = match ours {
+                None => None,
+                Some(Content::Text(text)) => Some(text),
+                Some(Content::Bytes(_)) => return Restored::Conflict { reason: CHANGED, marked: None },
+            };
             for change in self.lines.iter().rev() {
                 match change.undo(text.as_deref()) {
                     Some(undone) => text = undone,
                     None => return Restored::Conflict { reason: CHANGED, marked: None },
                 }
             }
-            return Restored::Text(text);
+            return Restored::Content(text.map(Content::Text));
         }
         if let Some(why) = &self.left_out {
             return Restored::LeftOut(why.clone());
@@ -129,22 +152,28 @@ impl Step<'_> {
             (Err(why), _) | (_, Err(why)) => return Restored::LeftOut(why),
         };
         if is_same(&ours, &base) {
-            return Restored::Text(theirs);
+            return Restored::Content(theirs);
         }
         if is_same(&ours, &theirs) || is_same(&base, &theirs) {
-            return Restored::Text(ours);
+            return Restored::Content(ours);
         }
-        let (Some(base), Some(ours), Some(theirs)) = (&base, &ours, &theirs) else {
-            let reason = match (&base, &ours) {
-                (_, None) => "it was deleted since",
-                (None, _) => "there is another file of this name by now",
-                _ => "it was changed since it was created",
-            };
-            return Restored::Conflict { reason, marked: None };
+        let (base, ours, theirs) = match (&base, &ours, &theirs) {
+            (Some(Content::Text(base)), Some(Content::Text(ours)), Some(Content::Text(theirs))) => {
+                (base, ours, theirs)
+            }
+            (base, ours, theirs) => {
+                let reason = match (base, ours, theirs) {
+                    (_, None, _) => "it was deleted since",
+                    (None, _, _) => "there is another file of this name by now",
+                    (_, _, None) => "it was changed since it was created",
+                    _ => "it was changed since, and is not text",
+                };
+                return Restored::Conflict { reason, marked: None };
+            }
         };
         let merge = Merge::new(without_mark(base), without_mark(ours), without_mark(theirs));
         match merge.text() {
-            Some(text) => Restored::Text(Some(text)),
+            Some(text) => Restored::Content(Some(Content::Text(text))),
             None => {
                 let names = SideNames { ours: "current", theirs: "restored" };
                 Restored::Conflict { reason: CHANGED, marked: Some(merge.marked(names)) }
@@ -156,15 +185,18 @@ impl Step<'_> {
 /// Reason for a conflict.
 const CHANGED: &str = "it was changed since in the same lines";
 
-fn load(content: SavedContent, contents: &LoadedContents) -> Result<Option<String>, String> {
-    match content {
-        SavedContent::Absent => Ok(None),
-        SavedContent::Kept(digest) => match contents.get(&digest) {
-            Some(text) => Ok(Some(text.clone())),
-            None => Err("its earlier content is no longer kept".to_owned()),
-        },
-        SavedContent::LeftOut(why) => Err(why.to_string()),
-    }
+fn load(content: SavedContent, contents: &LoadedContents) -> Result<Option<Content>, String> {
+    let loaded = match content {
+        SavedContent::Absent => return Ok(None),
+        SavedContent::LeftOut(why) => return Err(why.to_string()),
+        SavedContent::Kept(digest) => {
+            contents.get(&digest).and_then(|bytes| String::from_utf8(bytes.clone()).ok()).map(Content::Text)
+        }
+        SavedContent::KeptBytes(digest) => {
+            contents.get(&digest).map(|bytes| Content::Bytes(bytes.as_slice().into()))
+        }
+    };
+    loaded.map(Some).ok_or_else(|| "its earlier content is no longer kept".to_owned())
 }
 
 /// Returns a text without byte order mark.
@@ -172,8 +204,11 @@ pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix(BOM).unwrap_or(text)
 }
 
-fn is_same(one: &Option<String>, other: &Option<String>) -> bool {
-    one.as_deref().map(without_mark) == other.as_deref().map(without_mark)
+fn is_same(one: &Option<Content>, other: &Option<Content>) -> bool {
+    match (one, other) {
+        (Some(Content::Text(one)), Some(Content::Text(other))) => without_mark(one) == without_mark(other),
+        (one, other) => one == other,
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +223,7 @@ mod tests {
             None => SavedContent::Absent,
             Some(text) => {
                 let digest = Digest::of(text);
-                contents.insert(digest, (*text).to_owned());
+                contents.insert(digest, text.as_bytes().to_vec());
                 SavedContent::Kept(digest)
             }
         };
@@ -198,18 +233,19 @@ mod tests {
     }
 
     fn undone(files: &[SavedFile], now: Option<&str>, contents: &LoadedContents) -> Restored {
+        let now = now.map(|text| Content::Text(text.to_owned()));
         undo(&files.iter().collect::<Vec<_>>(), now, contents)
     }
 
     fn text(text: &str) -> Restored {
-        Restored::Text(Some(text.to_owned()))
+        Restored::Content(Some(Content::Text(text.to_owned())))
     }
 
     #[test]
     fn a_file_that_nobody_else_changed_gets_its_earlier_text() {
         let mut contents = LoadedContents::new();
         let files = saved(&[None, Some("a\n"), Some("b\n")], &mut contents);
-        assert_eq!(undone(&files, Some("b\n"), &contents), Restored::Text(None));
+        assert_eq!(undone(&files, Some("b\n"), &contents), Restored::Content(None));
         assert_eq!(undone(&files[1..], Some("b\n"), &contents), text("a\n"));
     }
 
@@ -245,6 +281,34 @@ mod tests {
         assert!(matches!(undone(&unknown, Some("b\n"), &contents), Restored::LeftOut(_)));
     }
 
+    #[test]
+    fn what_is_no_text_goes_back_as_bytes_and_is_never_merged() {
+        let mut contents = LoadedContents::new();
+        let [old, new, mine] = [&b"\x89PNG old"[..], &b"\x89PNG new"[..], &b"\x89PNG mine"[..]];
+        let [kept_old, kept_new] = [old, new].map(|bytes| {
+            contents.insert(Digest::of(bytes), bytes.to_vec());
+            SavedContent::KeptBytes(Digest::of(bytes))
+        });
+        let content = |bytes: &[u8]| Some(Content::Bytes(bytes.into()));
+        let file =
+            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let (made, changed) = (file(SavedContent::Absent, kept_old), file(kept_old, kept_new));
+        assert_eq!(undo(&[&made, &changed], content(new), &contents), Restored::Content(None));
+        assert_eq!(undo(&[&changed], content(new), &contents), Restored::Content(content(old)));
+        assert_eq!(undo(&[&changed], content(old), &contents), Restored::Content(content(old)), "as it was");
+        for (change, now, why) in [
+            (&changed, content(mine), "it was changed since, and is not text"),
+            (&changed, Some(Content::Text("mine".into())), "it was changed since, and is not text"),
+            (&changed, None, "it was deleted since"),
+            (&made, content(mine), "it was changed since it was created"),
+        ] {
+            let conflict = Restored::Conflict { reason: why, marked: None };
+            assert_eq!(undo(&[change], now, &contents), conflict);
+        }
+        contents.clear();
+        assert!(matches!(undo(&[&changed], content(new), &contents), Restored::LeftOut(_)));
+    }
+
     proptest! {
         #[test]
         fn a_restore_that_is_undone_leaves_the_file_as_it_was(
@@ -254,12 +318,17 @@ mod tests {
             let mut contents = LoadedContents::new();
             let texts: Vec<Option<&str>> = texts.iter().map(Option::as_deref).collect();
             let files = saved(&texts, &mut contents);
-            let Restored::Text(restored) = undone(&files, now.as_deref(), &contents) else { return Ok(()) };
+            let Restored::Content(restored) = undone(&files, now.as_deref(), &contents) else { return Ok(()) };
+            let restored = restored.map(|content| match content {
+                Content::Text(text) => text,
+                Content::Bytes(_) => panic!("of texts comes text"),
+            });
             if now.as_deref() == *texts.last().unwrap() {
                 prop_assert_eq!(restored.as_deref(), texts[0]);
             }
             let back = saved(&[now.as_deref(), restored.as_deref()], &mut contents);
-            prop_assert_eq!(undone(&back, restored.as_deref(), &contents), Restored::Text(now));
+            let now = now.map(Content::Text);
+            prop_assert_eq!(undone(&back, restored.as_deref(), &contents), Restored::Content(now));
         }
     }
 }

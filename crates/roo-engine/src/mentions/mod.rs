@@ -67,11 +67,14 @@ const SERVER_START: Duration = Duration::from_secs(3);
 /// The longest list of prompts in a note, in characters.
 const NAMES: usize = 500;
 
-/// The most names whose definitions are looked for in the workspace for one message.
+/// The most names whose definitions are looked for in the workspace for one message, and as many words that may be names.
 const MOST_SYMBOLS: usize = 10;
 
-/// Time that this may take for one message: a large workspace is not looked through to its end.
+/// Time that this may take for the names of one message: a large workspace is not looked through to its end.
 const SYMBOLS_TIME: Duration = Duration::from_secs(2);
+
+/// The same for words that may be names.
+const WORDS_TIME: Duration = Duration::from_secs(1);
 
 /// The shortest name without `symbol:`, in characters.
 const SHORTEST_SYMBOL: usize = 2;
@@ -176,8 +179,8 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
         images_left: IMAGES_BYTES,
         commits: 0,
         of_servers: 0,
-        symbols: 0,
-        symbols_time: SYMBOLS_TIME,
+        symbols: SymbolBudget { names: MOST_SYMBOLS, time: SYMBOLS_TIME },
+        words: SymbolBudget { names: MOST_SYMBOLS, time: WORDS_TIME },
         places: HashSet::new(),
         out: Expanded::default(),
     };
@@ -203,6 +206,13 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     out
 }
 
+/// What may still be looked for in the workspace.
+struct SymbolBudget {
+    /// Number of names.
+    names: usize,
+    time: Duration,
+}
+
 struct Expansion<'a> {
     sources: &'a Sources<'a>,
     /// Bytes of text that may still be added.
@@ -212,13 +222,25 @@ struct Expansion<'a> {
     commits: usize,
     /// Prompts and resources of servers.
     of_servers: usize,
-    /// Names whose definitions were looked for.
-    symbols: usize,
-    /// Time that is left for that.
-    symbols_time: Duration,
+    /// For names that the user marked as such.
+    symbols: SymbolBudget,
+    /// For words that may be names, so that they use up nothing of what is meant for those.
+    words: SymbolBudget,
     /// The real paths of what was attached or refused: several names may lead to one place.
     places: HashSet<PathBuf>,
     out: Expanded,
+}
+
+impl SymbolBudget {
+    /// Takes one name; returns the time that is left for it.
+    fn take(&mut self) -> Option<Duration> {
+        self.names = self.names.checked_sub(1)?;
+        Some(self.time)
+    }
+
+    fn spend(&mut self, begun: Instant) {
+        self.time = self.time.saturating_sub(begun.elapsed());
+    }
 }
 
 impl Expansion<'_> {
@@ -227,7 +249,18 @@ impl Expansion<'_> {
         match kind {
             MentionKind::Path { path } => self.path(path, written).await,
             MentionKind::Symbol { name } => {
-                if let Err(reason) = self.symbol(name, written).await {
+                let found = match self.symbols.take() {
+                    Some(time) => {
+                        let begun = Instant::now();
+                        let found = self.symbol(name, written, time).await;
+                        self.symbols.spend(begun);
+                        found
+                    }
+                    None => {
+                        Err(format!("at most {MOST_SYMBOLS} names are looked up in the code for one message"))
+                    }
+                };
+                if let Err(reason) = found {
                     self.note(written, &reason);
                 }
             }
@@ -528,29 +561,26 @@ impl Expansion<'_> {
     /// Looks for the definitions of what may be a name of code. It is plain text where nothing has the name.
     async fn bare_symbol(&mut self, text: &str, written: &str) {
         let name = SymbolName::parse(text).filter(|name| name.last().chars().count() >= SHORTEST_SYMBOL);
-        if let Some(name) = name {
+        let Some(name) = name else { return };
+        if let Some(time) = self.words.take() {
+            let begun = Instant::now();
             // It may never have been meant as one.
-            let _ = self.symbol(&name, written).await;
+            let _ = self.symbol(&name, written, time).await;
+            self.words.spend(begun);
         }
     }
 
-    /// Attaches the definitions of a name if one file has them, and lists them if several do.
+    /// Attaches the definitions of a name if one file has them, and lists them if several do. They are looked for in this time.
     ///
     /// # Errors
     /// Why there is nothing to attach.
-    async fn symbol(&mut self, name: &SymbolName, written: &str) -> Result<(), String> {
-        if self.symbols == MOST_SYMBOLS {
-            return Err(format!("at most {MOST_SYMBOLS} names are looked up in the code for one message"));
-        }
-        self.symbols += 1;
+    async fn symbol(&mut self, name: &SymbolName, written: &str, time: Duration) -> Result<(), String> {
         let (workspace, index) = (Arc::clone(self.sources.workspace), self.sources.index.cloned());
-        let limits = SymbolLimits { time: self.symbols_time, most: 20 * DEFINITIONS };
+        let limits = SymbolLimits { time, most: 20 * DEFINITIONS };
         let wanted = WantedSymbols::Named(name.clone());
-        let begun = Instant::now();
         let search = move || find_symbols(&workspace, index.as_deref(), &wanted, limits);
         let FoundSymbols { mut symbols, is_complete } =
             roo_durable::spawn_blocking(search).await.map_err(|error| error.to_string())?;
-        self.symbols_time = self.symbols_time.saturating_sub(begun.elapsed());
         symbols.retain(|(file, _)| self.refusal(file).is_none());
         let Some((file, _)) = symbols.first().cloned() else {
             return Err(match is_complete {

@@ -45,10 +45,18 @@ impl WantedSymbols {
         }
     }
 
+    /// Whether a definition of this name may be one of them, whatever is around it.
+    fn may_be(&self, name: &str) -> bool {
+        match self {
+            Self::Named(wanted) => name == wanted.last(),
+            Self::Beginning(text) => name.starts_with(text.as_str()),
+        }
+    }
+
     fn has(&self, symbol: &Symbol) -> bool {
         match self {
             Self::Named(name) => name.is_of(symbol),
-            Self::Beginning(text) => symbol.name.starts_with(text.as_str()),
+            Self::Beginning(_) => self.may_be(&symbol.name),
         }
     }
 }
@@ -223,7 +231,8 @@ impl SymbolSearch<'_> {
             return vec![];
         }
         let text = String::from_utf8_lossy(text);
-        let mut found = symbols(file.relative(), &text).unwrap_or_default();
+        let is_wanted = |name: &str| self.wanted.may_be(name);
+        let mut found = symbols(file.relative(), &text, is_wanted).unwrap_or_default();
         found.retain(|symbol| self.wanted.has(symbol));
         found
     }

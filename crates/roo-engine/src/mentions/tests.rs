@@ -155,6 +155,10 @@ async fn a_file_comes_before_a_definition_of_its_name_and_few_names_are_looked_u
     let many: String = (1..12).map(|number| format!("@symbol:name{number} ")).collect();
     let expanded = fixture.expand(&many).await;
     assert_eq!((expanded.blocks.len(), expanded.notes.len()), (MOST_SYMBOLS, 1), "{:?}", expanded.notes);
+    // Words that may be names leave those alone that are meant as names, wherever they stand.
+    let words: String = (20..40).map(|number| format!("@word{number} ")).collect();
+    let expanded = fixture.expand(&format!("{words}@symbol:name1")).await;
+    assert_eq!((expanded.blocks.len(), expanded.notes.len()), (1, 0), "{:?}", expanded.notes);
 }
 
 #[test]

@@ -227,7 +227,7 @@ impl Gate {
             Ok((decision, permit)) => GateOutcome { decision, permit, hook_messages },
             Err(Refusal { rule, mut reason, mistake, detail }) => {
                 // It may show lines of a file.
-                reason = self.mask().masked(&reason).unwrap_or(reason);
+                reason = self.masked(reason).await;
                 if let Some(hooks) = self.hooks(call_context).filter(|_| !mistake)
                     && hooks.after_refusal(call, (rule, &reason), &mut hook_messages).await
                 {
@@ -385,8 +385,10 @@ impl Gate {
         let alternative = judged.alternative.filter(|_| offers_rule && has_alternative);
         // It goes into the log, and lines around a change may hold a secret.
         let shown = judged.action.as_ref().and_then(|action| action.shown());
-        let subject =
-            shown.map(|shown| self.mask().masked(&shown).unwrap_or(shown)).unwrap_or(judged.subject);
+        let subject = match shown {
+            Some(shown) => self.masked(shown).await,
+            None => judged.subject,
+        };
         let decision = PolicyDecision::Ask {
             rule: reason.rule,
             reason: reason.text,
@@ -433,6 +435,21 @@ impl Gate {
         TextMask::new(self.settings().redact_secrets, || {
             known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[])
         })
+    }
+
+    /// Returns a text with masks in place of secrets. It may be long, and files of secrets are read, so it is looked through on a
+    /// thread that may block.
+    pub(crate) async fn masked(&self, text: String) -> String {
+        if !self.settings().redact_secrets {
+            return text;
+        }
+        let workspace = Arc::clone(&self.policy_context.workspace);
+        let look = move || {
+            let known = || known_secrets(&Environment::inherited(), workspace.roots().paths(), &[]);
+            TextMask::new(true, known).masked(&text).unwrap_or(text)
+        };
+        // What was not looked at may hold one.
+        roo_durable::spawn_blocking(look).await.unwrap_or_default()
     }
 
     /// Reports whether one of these texts holds what looks like a secret, or one that is known here. Reads files of secrets, on

@@ -99,4 +99,5 @@ pub use rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};
 pub(crate) use task_network::NetworkRules;
 pub use task_network::TaskNetwork;
+pub(crate) use user_edit::RestoreEdits;
 pub use watch::{Captured, GitUse, Staging, Watch};

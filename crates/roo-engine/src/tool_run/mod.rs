@@ -2,6 +2,7 @@
 //! policy needs it to say what a permit runs with; what each tool does is in [`crate::tools`].
 
 mod background;
+mod binary_contents;
 mod command_runner;
 mod context;
 mod outcome;
@@ -12,6 +13,7 @@ mod shadow;
 mod task_browser;
 
 pub use background::{BackgroundCommands, RunningCommand, StopReason};
+pub use binary_contents::BinaryContents;
 pub use command_runner::{CommandRunner, ShowOutput, UserShell};
 pub use context::{
     CommandLimits, ForegroundControl, NoChanges, RecentOf, RequestChanges, RequestDiff, ToolContext,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::binary_contents::BinaryContents;
 use super::recorded::RecordedFile;
 use super::removed_encodings::RemovedEncodings;
 use super::saved::SavedFile;
@@ -32,6 +33,8 @@ pub struct Outcome {
     pub changes: Vec<FileChange>,
     /// The encodings of those that were deleted or moved.
     pub encodings: RemovedEncodings,
+    /// The contents of those that are no text, as far as checkpoints are to keep them.
+    pub binaries: BinaryContents,
     /// The same changes for the log.
     pub recorded: Vec<RecordedFile>,
     /// The same files before and after, for checkpoints.
@@ -89,6 +92,7 @@ impl Outcome {
             edits: vec![],
             changes: vec![],
             encodings: RemovedEncodings::default(),
+            binaries: BinaryContents::default(),
             recorded: vec![],
             saved: vec![],
             command: None,

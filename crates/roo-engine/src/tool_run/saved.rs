@@ -7,6 +7,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::binary_contents::BinaryContents;
 use super::recorded::{RecordedLines, lines_without_secrets};
 use super::removed_encodings::RemovedEncodings;
 use roo_durable::{Contents, LARGEST_CONTENT};
@@ -40,8 +41,10 @@ pub struct SavedFile {
 pub enum SavedContent {
     /// There was no file.
     Absent,
-    /// It is kept.
+    /// The text of it is kept.
     Kept(Digest),
+    /// Its bytes are kept, as it is no text.
+    KeptBytes(Digest),
     /// It is not kept.
     LeftOut(WhyLeftOut),
 }
@@ -76,6 +79,22 @@ impl SavedContent {
         }
         contents.keep(text.as_bytes()).map(|(digest, is_new)| (Self::Kept(digest), is_new))
     }
+
+    /// Keeps what is no text, unless it is too large.
+    fn keep_bytes(bytes: &[u8], contents: &Contents) -> io::Result<(Self, bool)> {
+        if bytes.len() as u64 > LARGEST_CONTENT {
+            return Ok((Self::LeftOut(WhyLeftOut::TooLarge), false));
+        }
+        contents.keep(bytes).map(|(digest, is_new)| (Self::KeptBytes(digest), is_new))
+    }
+
+    /// The digest of what is kept.
+    pub fn kept(self) -> Option<Digest> {
+        match self {
+            Self::Kept(digest) | Self::KeptBytes(digest) => Some(digest),
+            Self::Absent | Self::LeftOut(_) => None,
+        }
+    }
 }
 
 impl SavedFile {
@@ -103,25 +122,30 @@ impl SavedFile {
 pub fn save(
     changes: &[FileChange],
     encodings: &RemovedEncodings,
+    binaries: &BinaryContents,
     contents: &Contents,
     mask: &TextMask,
 ) -> (Vec<SavedFile>, Vec<Digest>) {
     let (mut files, mut new) = (Vec::new(), Vec::new());
-    let mut keep = |side: &Side| match side {
-        Side::Absent => SavedContent::Absent,
-        Side::Opaque(_) => SavedContent::LeftOut(WhyLeftOut::Unknown),
-        Side::Text { text, .. } => match SavedContent::keep(Some(text), contents, mask) {
+    let mut keep = |side: &Side| {
+        let kept = match side {
+            Side::Absent => return SavedContent::Absent,
+            Side::Opaque(digest) => match binaries.of(*digest) {
+                Some(bytes) => SavedContent::keep_bytes(bytes, contents),
+                None => return SavedContent::LeftOut(WhyLeftOut::Unknown),
+            },
+            Side::Text { text, .. } => SavedContent::keep(Some(text), contents, mask),
+        };
+        match kept {
             Ok((kept, is_new)) => {
-                if let (SavedContent::Kept(digest), true) = (kept, is_new) {
-                    new.push(digest);
-                }
+                new.extend(kept.kept().filter(|_| is_new));
                 kept
             }
             Err(error) => {
                 tracing::warn!(%error, "a checkpoint lacks the content of a file");
                 SavedContent::LeftOut(WhyLeftOut::Disk)
             }
-        },
+        }
     };
     for change in changes {
         let (before, after) = (keep(&change.before), keep(&change.after));

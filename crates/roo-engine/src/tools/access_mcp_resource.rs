@@ -31,8 +31,9 @@ impl Tool for AccessMcpResource {
         let mode = call_context.mode;
         mode.permits_server(&self.server).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
         require_intent_for_server(gate.policy_context(), call_context, &self.server, None)?;
-        gate.started(&self.server).await;
         let servers = gate.server_tools();
+        servers.refreshed().await;
+        gate.started(&self.server).await;
         let offering = servers.resources().into_iter().map(|server| server.server);
         let offering: Vec<String> = offering.filter(|server| mode.permits_server(server).is_ok()).collect();
         if !offering.contains(&self.server) {

@@ -61,10 +61,11 @@ impl CodeEdit<'_> {
         let mistake = |reason: &dyn std::fmt::Display| Refusal::mistake(RefusalRule::Content, reason);
         let workspace = gate.workspace();
         let text = workspace.read_for_edit(place).await.map_err(|error| mistake(&error))?.text;
-        let offset = self
-            .about
-            .offset(&place.display(), &text)
-            .map_err(|reason| mistake(&gate.mask().masked(&reason).unwrap_or(reason)))?;
+        let offset = match self.about.offset(&place.display(), &text) {
+            Ok(offset) => offset,
+            // The line that it shows may hold a secret.
+            Err(reason) => return Err(mistake(&gate.masked(reason).await)),
+        };
         let document = Document { path: place.absolute().to_owned(), text: text.as_str().into() };
         let asked = Place { document: document.clone(), offset };
         let mut shown: BTreeMap<PathBuf, Document> =
@@ -74,8 +75,8 @@ impl CodeEdit<'_> {
             let others: Vec<Document> = shown.values().cloned().collect();
             // The gate's effect is dropped where its task is cancelled.
             let cancel = CancellationToken::new();
-            let answer = gate.language_servers().ask(self.question.clone(), &asked, &others, &cancel).await;
-            let Answer::Edit(edit) = answer.map_err(|error| mistake(&error))? else {
+            let reply = gate.language_servers().ask(self.question.clone(), &asked, &others, &cancel).await;
+            let Answer::Edit(edit) = reply.map_err(|error| mistake(&error))?.answer else {
                 return Err(mistake(&"The language server proposed no edit."));
             };
             let mut places = Vec::new();

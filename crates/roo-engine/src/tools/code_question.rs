@@ -2,25 +2,34 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SymbolAt;
 use roo_language_servers::{
-    Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Symbol,
+    Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Reply, Symbol,
 };
+use roo_protocol::code::{CodeAskResult, CodePlace, CodeQuestionKind, CodeSymbol};
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::{counted, exact_line, one_line};
-use roo_workspace::{Contents, Purpose, ReadAccess, Resolved, Workspace};
+use roo_workspace::{Contents, Diagnostic, FileReport, Purpose, ReadAccess, Resolved, Workspace, path_of};
 
 /// The most lines of a result.
 const LINES: usize = 100;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
+
+/// The most places or symbols of an editor's answer.
+const ANSWERED: usize = 5000;
+
+/// Time limit for an editor's language servers.
+const EDITOR: Duration = Duration::from_secs(20);
 
 /// The most documents of an editor that a server is shown.
 const DOCUMENTS: usize = 50;
@@ -117,15 +126,24 @@ impl CodeQuestion {
             }
             Err(error) => return Err(error.to_string()),
         };
-        let (mask, shown) = (context.mask(), self.place.display());
+        let (mask, shown) = (context.read_mask().await, self.place.display());
         let offset =
             self.about.offset(&shown, &text).map_err(|reason| mask.masked(&reason).unwrap_or(reason))?;
         let document = Document { path: self.place.absolute().to_owned(), text: text.as_str().into() };
         let place = Place { document, offset };
-        let others = open_documents(workspace);
-        let answer = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+        let in_editor = context.cancel.run_until_cancelled(self.ask_editor(workspace, (&text, offset)));
+        let reply = match in_editor.await.flatten() {
+            Some(reply) => reply,
+            None => {
+                let others = open_documents(workspace);
+                let reply = self.servers.ask(self.question.clone(), &place, &others, &context.cancel).await;
+                reply.map_err(|error| error.to_string())?
+            }
+        };
+        let notes = notes(&reply).map(|note| mask.masked(&note).unwrap_or(note));
+        let notes: String = notes.flat_map(|note| ["\n".to_owned(), note]).collect();
         let name = self.about.name();
-        let (text, summary) = match answer.map_err(|error| error.to_string())? {
+        let (text, summary) = match reply.answer {
             Answer::Text(text) if text.is_empty() => {
                 (format!("Nothing is known of {name}."), format!("{name} in {shown}"))
             }
@@ -157,8 +175,70 @@ impl CodeQuestion {
             // Only asked for by what judges an edit.
             Answer::Edit(_) => return Err("The language server proposed an edit.".to_owned()),
         };
-        Ok(Outcome::new(ToolStatus::Ok, text, summary))
+        Ok(Outcome::new(ToolStatus::Ok, text + &notes, summary))
     }
+}
+
+impl CodeQuestion {
+    /// What the language servers answer that an editor runs; none where they don't, or not in time.
+    async fn ask_editor(&self, workspace: &Workspace, place: (&str, usize)) -> Option<Reply> {
+        let (kind, query) = match &self.question {
+            Question::References => (CodeQuestionKind::References, None),
+            Question::Definition => (CodeQuestionKind::Definition, None),
+            Question::Symbols(query) => (CodeQuestionKind::Symbols, Some(query.clone())),
+            // It has told them unasked.
+            Question::Problems => {
+                let mut problems = problems_of(workspace.report_of(&self.place)?);
+                problems.sort_by_key(|problem| (problem.line, problem.column));
+                let answer = Answer::Problems(problems);
+                return Some(Reply { answer, is_loading: false, trouble: None });
+            }
+            // An editor's hovers are of whatever it has, this server among it; the others change with what a server offers.
+            Question::Hover | Question::Actions | Question::Action(_) | Question::Rename(_) => return None,
+        };
+        let asked = workspace.ask_code(&self.place, place, kind, query);
+        let CodeAskResult { places, symbols, .. } = timeout(EDITOR, asked).await.ok()??;
+        let location = |place: &CodePlace| Some(Location { path: path_of(&place.uri)?, line: place.line });
+        let answer = match kind {
+            CodeQuestionKind::References | CodeQuestionKind::Definition => {
+                let found: BTreeSet<Location> = places.iter().take(ANSWERED).filter_map(location).collect();
+                Answer::Locations(found.into_iter().collect())
+            }
+            CodeQuestionKind::Symbols => {
+                let symbol = |symbol: &CodeSymbol| {
+                    let container = symbol.container.as_deref().unwrap_or_default();
+                    Some(Symbol::new(&symbol.name, symbol.kind.into(), container, location(&symbol.place)?))
+                };
+                Answer::Symbols(symbols.iter().take(ANSWERED).filter_map(symbol).collect())
+            }
+        };
+        Some(Reply { answer, is_loading: false, trouble: None })
+    }
+}
+
+/// Why an answer may be incomplete, for the model.
+fn notes(reply: &Reply) -> impl Iterator<Item = String> {
+    let loading =
+        "(The language server is still loading the project, so something may be missing. Ask again later.)";
+    let loading = reply.is_loading.then(|| loading.to_owned());
+    let trouble = reply.trouble.as_ref().map(|trouble| {
+        format!("(The language server has a problem, so something may be missing. It says: {trouble})")
+    });
+    loading.into_iter().chain(trouble)
+}
+
+/// The problems that an editor has reported.
+pub(crate) fn problems_of(report: FileReport) -> Vec<Problem> {
+    let problem = |found: Diagnostic| Problem {
+        line: found.line,
+        column: found.column,
+        severity: found.severity,
+        message: match found.source {
+            Some(source) => format!("{} ({source})", found.message),
+            None => found.message,
+        },
+    };
+    report.diagnostics.into_iter().map(problem).collect()
 }
 
 /// A problem as `path:line:column severity: message`.
@@ -264,13 +344,14 @@ async fn list(locations: &[Location], offset: usize, context: &ToolContext) -> S
             _ => hidden += 1,
         }
     }
+    let mask = context.read_mask().await;
     for (place, numbers) in lists {
         let Ok(Contents::Text(text)) = workspace.read(&place).await else {
             wrong += numbers.len();
             continue;
         };
         let text = text.text;
-        let mask = context.mask();
+        let mask = mask.clone();
         // Masked text has the same lines.
         let masked = roo_durable::spawn_blocking(move || mask.masked(&text).unwrap_or(text)).await;
         let Ok(text) = masked else { continue };
@@ -339,6 +420,21 @@ mod tests {
         fixture.open("a.rs", "unsaved\n");
         assert_eq!(list(&places[..1], 0, &fixture.context).await, "a.rs:1 | unsaved");
         assert_eq!(list(&[], 0, &fixture.context).await, "Nothing found.");
+    }
+
+    #[test]
+    fn an_answer_that_may_be_incomplete_says_why() {
+        let said = |is_loading, trouble: Option<&str>| {
+            let trouble = trouble.map(str::to_owned);
+            notes(&Reply { answer: Answer::Locations(vec![]), is_loading, trouble })
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_eq!(said(false, None), "");
+        insta::assert_snapshot!(said(true, Some("Failed to load Cargo.toml")), @r"
+        (The language server is still loading the project, so something may be missing. Ask again later.)
+        (The language server has a problem, so something may be missing. It says: Failed to load Cargo.toml)
+        ");
     }
 
     #[tokio::test]

@@ -1,8 +1,7 @@
 //! `generate_image`: has an image model make a picture, and writes it.
 //!
 //! The model is that of the profile in the setting `imageGeneration.profile`; nothing else is asked, and nothing is fetched. The
-//! picture is written as bytes: it has no diff and no preview, the trace and checkpoints know it by its digest, and a restore
-//! leaves it where it is.
+//! picture is written as bytes: it has no diff and no preview, the trace knows it by its digest, and checkpoints keep its bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::policy::{
     Access, Action, AskReason, CallAssessment, CheckedCall, Gate, NamedAllowRule, Permitted, Plan, Refusal,
     RefusalRule, TITLE, Tool, ToolCallContext,
 };
-use crate::tool_run::{AppliedEdit, Outcome, ToolContext};
+use crate::tool_run::{AppliedEdit, BinaryContents, Outcome, ToolContext};
 use roo_catalog::{GenerateImage, ToolName};
 use roo_model::providers::{ImageModel, ImageRequest};
 use roo_protocol::event::ToolStatus;
@@ -260,7 +259,7 @@ async fn run(action: MakeImage, context: &ToolContext) -> Outcome {
         ));
     }
     // Not raced against a cancellation: a write that happens must be told.
-    let written = match context.workspace.write_bytes(&path, before, bytes).await {
+    let (written, replaced) = match context.workspace.write_bytes(&path, before, bytes.clone()).await {
         Ok(written) => written,
         Err(error) => return Outcome { seen: vec![(name, None)], ..failed(error.to_string()) },
     };
@@ -285,7 +284,9 @@ async fn run(action: MakeImage, context: &ToolContext) -> Outcome {
         author: Author::Ai,
     };
     let edit = AppliedEdit { uri: written.uri, before: written.before, after: Some(written.after) };
-    Outcome { edits: vec![edit], changes: vec![change], ..outcome }
+    let mut binaries = BinaryContents::default();
+    replaced.into_iter().chain([bytes]).for_each(|bytes| binaries.add(bytes));
+    Outcome { edits: vec![edit], changes: vec![change], binaries, ..outcome }
 }
 
 #[cfg(test)]
@@ -360,6 +361,9 @@ mod tests {
         assert_eq!(std::fs::read(fixture.path("a.png")).unwrap(), PNG);
         let outcome = make(&fixture, "a.png", Some(Digest::of(PNG)), &other).await;
         assert_eq!((outcome.status, outcome.changes.len()), (ToolStatus::Ok, 1));
+        let mut kept = BinaryContents::default();
+        [PNG, &other].into_iter().for_each(|bytes| kept.add(bytes));
+        assert_eq!(outcome.binaries, kept, "for checkpoints");
         assert_eq!(std::fs::read(fixture.path("a.png")).unwrap(), other);
         let outcome = make(&fixture, "a.png", Some(Digest::of(&other)), &other).await;
         assert_eq!((outcome.status, outcome.changes.len()), (ToolStatus::Ok, 0), "it is the same");

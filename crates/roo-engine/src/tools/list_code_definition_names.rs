@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, Tool, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::ListCodeDefinitionNames;
 use roo_protocol::event::ToolStatus;
+use roo_sandbox::exec::redaction::TextMask;
 use roo_syntax::{definitions, is_supported};
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Contents, FoundKind, Purpose, ReadAccess, Resolved, Rules, Walk};
@@ -17,6 +20,9 @@ const FILES: usize = 200;
 
 /// The most text of a result, in bytes.
 const RESULT_BYTES: usize = 64 << 10;
+
+/// Number of files that are read and parsed at once.
+const AT_ONCE: usize = 4;
 
 /// The longest line of source, in characters.
 const LINE: usize = 200;
@@ -65,16 +71,24 @@ async fn run(ListDefinitions { place, is_directory }: ListDefinitions, context: 
         (files, left_out) = found.unwrap_or_default();
     }
     let mut list = List::default();
-    for file in &files {
+    let (count, mask) = (files.len(), context.read_mask().await);
+    let mask = &mask;
+    let mut listed = stream::iter(files.into_iter().enumerate())
+        .map(|(index, file)| async move {
+            let name = file.display();
+            let listed = list_file(&name, &file, mask.clone(), context).await;
+            (index, name, listed)
+        })
+        .buffered(AT_ONCE);
+    while let Some((index, name, listed)) = listed.next().await {
         if context.cancel.is_cancelled() {
             return Outcome::new(ToolStatus::Interrupted, "The list was interrupted.", "Interrupted");
         }
         if list.text.len() > RESULT_BYTES {
-            left_out += 1;
-            continue;
+            left_out += count - index;
+            break;
         }
-        let name = file.display();
-        match (list_file(&name, file, context).await, is_directory) {
+        match (listed, is_directory) {
             (Ok(text), _) => list.add(&name, &text),
             (Err(reason), false) => {
                 return Outcome::new(
@@ -106,13 +120,17 @@ fn files_of(directory: &Resolved, rules: Option<Arc<Rules>>) -> (Vec<Resolved>, 
 }
 
 /// The definitions of a file as lines, or why they can't be told.
-async fn list_file(name: &str, file: &Resolved, context: &ToolContext) -> Result<String, String> {
+async fn list_file(
+    name: &str,
+    file: &Resolved,
+    mask: TextMask,
+    context: &ToolContext,
+) -> Result<String, String> {
     let text = match context.workspace.read(file).await {
         Ok(Contents::Text(text)) => text.text,
         Ok(Contents::Binary { .. }) => return Err(format!("{} is not a text file.", exact_line(name))),
         Err(error) => return Err(error.to_string()),
     };
-    let mask = context.mask();
     let (path, named) = (name.to_owned(), exact_line(name));
     let work = move || {
         // Masked text has the same lines.

@@ -56,7 +56,7 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
         return Outcome::new(ToolStatus::Failed, text, format!("Did not list {shown}"));
     }
     let (workspace, cancel) = (context.workspace.clone(), context.cancel.clone());
-    let mask = context.mask();
+    let mask = context.read_mask().await;
     let work = move || {
         let rules = workspace.rules(&directory);
         let own_name = directory.absolute().file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -81,7 +81,7 @@ impl Action for Read {
 
 /// Reads files in the order asked for; one that can't be read doesn't hide the others.
 async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
-    let mask = context.mask();
+    let mask = context.read_mask().await;
     let mask = |text: &str| mask.masked(text);
     let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES, &mask);
     result.text.push_str("<files>\n");

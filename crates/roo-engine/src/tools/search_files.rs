@@ -100,7 +100,7 @@ async fn run(Search { directory, regex, file_pattern, offset }: Search, context:
     };
 
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
-    let mask = context.mask();
+    let mask = context.read_mask().await;
     let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), offset, &mask, &cancel);
     match roo_durable::spawn_blocking(work).await {
         Ok(Some(results)) => {

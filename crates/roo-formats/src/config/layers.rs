@@ -624,6 +624,7 @@ mod tests {
         let text = r#"
 protocolVersion: 1
 documentSave: true
+codeAsk: true
 mode: code
 profile: main
 profiles:

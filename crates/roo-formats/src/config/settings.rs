@@ -21,6 +21,8 @@ pub struct Settings {
     pub protocol_version: Option<u32>,
     /// True if the client answers `roo/document/save`.
     pub document_save: bool,
+    /// True if the client answers `roo/code/ask`.
+    pub code_ask: bool,
     /// The slug of a new request's mode.
     #[schemars(with = "ModeSlug")]
     pub mode: String,
@@ -65,6 +67,7 @@ impl Default for Settings {
         Self {
             protocol_version: None,
             document_save: false,
+            code_ask: false,
             mode: "new-task".to_owned(),
             profile: "default".to_owned(),
             profiles: BTreeMap::new(),
@@ -454,6 +457,7 @@ mod tests {
         let expected = serde_json::json!({
             "protocolVersion": null,
             "documentSave": false,
+            "codeAsk": false,
             "mode": "new-task",
             "profile": "default",
             "profiles": {},

@@ -38,7 +38,14 @@ fn modes() -> Modes {
 fn tools(mode: &Mode) -> Vec<ToolName> {
     let is_always_there = |tool: &ToolName| {
         let needs = tool.spec().needs;
-        !matches!(needs, Needs::Skills | Needs::LanguageServer | Needs::Browser | Needs::ImageGeneration)
+        !matches!(
+            needs,
+            Needs::Skills
+                | Needs::LanguageServer
+                | Needs::CodeAnswers
+                | Needs::Browser
+                | Needs::ImageGeneration
+        )
     };
     mode.tools().into_iter().filter(is_always_there).collect()
 }

@@ -314,3 +314,42 @@ async fn a_removed_file_comes_back_with_every_byte_whatever_its_encoding() {
     let changed = fixture.write().await.unwrap();
     assert!(changed.iter().all(|file| file.removed_encoding.is_none()), "nothing was deleted or moved");
 }
+
+#[tokio::test]
+async fn bytes_change_together_with_texts_and_are_taken_back_with_them() {
+    let fixture = Fixture::new(None);
+    let (png, jpeg): (Arc<[u8]>, Arc<[u8]>) = (b"\x89PNG\0\xff"[..].into(), b"\xff\xd8\xff\0"[..].into());
+    let edit = |name: &str, before: Option<&Arc<[u8]>>, after: Option<&Arc<[u8]>>| BytesEdit {
+        file: fixture.workspace.resolve(name, Purpose::Write).unwrap(),
+        before: before.cloned(),
+        after: after.cloned(),
+    };
+    let disk = |name: &str| fs::read(fixture.path(name)).ok();
+    fs::write(fixture.path("old.png"), &png).unwrap();
+    fs::write(fixture.path("gone.png"), &png).unwrap();
+    let texts = [fixture.update("c.txt", "old\n")];
+    let stale = [edit("old.png", Some(&png), Some(&jpeg)), edit("gone.png", Some(&jpeg), None)];
+    let error = fixture.workspace.write_all_with(&texts, &stale, "x").await.unwrap_err();
+    assert!(matches!(error, WriteError::Stale { .. }), "{error}");
+    let exists = [edit("gone.png", None, Some(&jpeg))];
+    let error = fixture.workspace.write_all_with(&[], &exists, "x").await.unwrap_err();
+    assert!(matches!(error, WriteError::Exists { .. }), "{error}");
+    assert_eq!((disk("old.png").as_deref(), disk("c.txt").as_deref()), (Some(&*png), Some(&b"old\n"[..])));
+    let open = [edit("a.txt", Some(&b"old\n"[..].into()), None)];
+    let error = fixture.workspace.write_all_with(&[], &open, "x").await.unwrap_err();
+    assert!(matches!(error, WriteError::Refused { .. }), "{error}");
+
+    let bytes = [
+        edit("old.png", Some(&png), Some(&jpeg)),
+        edit("gone.png", Some(&png), None),
+        edit("deep/new.png", None, Some(&png)),
+    ];
+    let changed = fixture.workspace.write_all_with(&texts, &bytes, "x").await.unwrap();
+    assert_eq!(changed.len(), 1, "of the texts");
+    let now = ["old.png", "gone.png", "deep/new.png", "c.txt"].map(disk);
+    assert_eq!(now.each_ref().map(Option::as_deref), [Some(&*jpeg), None, Some(&*png), Some(&b"new\n"[..])]);
+    let back = bytes.map(BytesEdit::inverse);
+    fixture.workspace.write_all_with(&[], &back, "x").await.unwrap();
+    let now = ["old.png", "gone.png", "deep/new.png"].map(disk);
+    assert_eq!(now.each_ref().map(Option::as_deref), [Some(&*png), Some(&*png), None]);
+}

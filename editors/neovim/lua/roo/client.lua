@@ -57,12 +57,15 @@ function M.configure()
     end,
   }
   if options.get().typed then
-    config.init_options = { roo = { protocolVersion = 1, documentSave = true } }
+    config.init_options = { roo = { protocolVersion = 1, documentSave = true, codeAsk = true } }
     config.handlers['roo/event'] = function(_, params)
       require('roo.requests').on_event(params)
     end
     config.handlers['roo/mcp/changed'] = function(_, params)
       require('roo.mcp').on_changed(params)
+    end
+    config.handlers['roo/code/ask'] = function(_, params)
+      return require('roo.code').answer(params)
     end
     config.handlers['roo/document/save'] = function(_, params)
       return require('roo.documents').save(params)

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import * as vscode from "vscode";
+import { askCode } from "../../src/code.ts";
 import type { Api } from "../../src/extension.ts";
 import { root, waiting } from "../../src/state.ts";
 
@@ -46,6 +47,28 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
     const commands = api.connection()?.commands ?? [];
     assert.ok(commands.includes("roo.newTask"));
     assert.deepEqual(commands.filter((name) => !registered.has(name)), []);
+  },
+
+  "questions about code are passed on to the providers of other extensions": async () => {
+    const uri = inWorkspace("greeting.sh");
+    const uris = { document: (text: string) => vscode.Uri.parse(text, true), uri: (one: vscode.Uri) => one.toString() };
+    const ask = (question: "references" | "definition" | "symbols") => askCode({ question, uri: uri.toString(), position: { line: 0, character: 0 }, query: "gre" }, uris);
+    assert.deepEqual(await ask("references"), { isKnown: false, places: [] });
+    const at = new vscode.Location(uri, new vscode.Position(2, 0));
+    const here = { scheme: "file", pattern: "**/greeting.sh" };
+    const registered = vscode.Disposable.from(
+      vscode.languages.registerReferenceProvider(here, { provideReferences: () => [at] }),
+      vscode.languages.registerDefinitionProvider(here, { provideDefinition: () => [{ targetUri: uri, targetRange: at.range, targetSelectionRange: at.range }] }),
+      vscode.languages.registerWorkspaceSymbolProvider({ provideWorkspaceSymbols: () => [new vscode.SymbolInformation("greet", vscode.SymbolKind.Function, "shell", at)] }),
+    );
+    try {
+      const place = { uri: uri.toString(), line: 2 };
+      assert.deepEqual(await ask("references"), { isKnown: true, places: [place] });
+      assert.deepEqual(await ask("definition"), { isKnown: true, places: [place] });
+      assert.deepEqual(await ask("symbols"), { isKnown: true, symbols: [{ name: "greet", kind: 12, container: "shell", place }] });
+    } finally {
+      registered.dispose();
+    }
   },
 
   "no contributed key is one of the editor's, except in the chat and in the read-only diff of an approval": async () => {

@@ -1,5 +1,6 @@
 // What a model writes as it is shown: safe, and in words.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { changedLines, parseDiff } from "../../src/webview/diff.ts";
 import { highlight } from "../../src/webview/highlight.ts";
@@ -68,11 +69,14 @@ test("a diff is read by files and hunks, whatever its lines look like", () => {
   assert.deepEqual(changedLines(files), { added: 4, removed: 2 });
 });
 
-test("calls are described in words", () => {
-  const item = (text: string, more: Partial<CallItem> = {}): CallItem => ({
+function item(text: string, more: Partial<CallItem> = {}): CallItem {
+  return {
     kind: "call", key: "k", taskId: "t", at: 0, text, ask: undefined, streaming: false, callId: undefined,
     running: undefined, output: "", status: undefined, summary: "", exitCode: undefined, images: [], approvals: [], ...more,
-  });
+  };
+}
+
+test("calls are described in words", () => {
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a.ts","batchFiles":[{"path":"a.ts"}]}')), { doing: "Read", subject: "a.ts" });
   assert.deepEqual(describe(item('{"tool":"readFile","path":"a","batchFiles":[{},{}]}')), { doing: "Read", subject: "2 files" });
   assert.deepEqual(describe(item('{"tool":"browserAction","action":"click","ref":"e3"}')), { doing: "Browser", subject: "click e3" });
@@ -82,7 +86,22 @@ test("calls are described in words", () => {
   assert.deepEqual(describe(item(call, { ask: "use_mcp_server" })), { doing: "Call", subject: "notes/add" });
   assert.deepEqual(describe(item("write_to_file\na.md\n# x", { streaming: true })), { doing: "write to file", subject: "a.md" });
   assert.deepEqual(describe(item('{"tool":"some_new_tool"}')), { doing: "some new tool", subject: "" });
+  assert.deepEqual(describe(item('{"tool":"constructor","error":"no such tool"}')), { doing: "constructor", subject: "no such tool" });
   assert.deepEqual(describe(item("not json")), { doing: "", subject: "" });
+});
+
+test("a call of every tool is described in words", () => {
+  interface Call {
+    readonly tool: string;
+    readonly shown: { readonly command?: string; readonly tool?: object; readonly server?: object };
+    readonly words: string;
+  }
+  const calls = JSON.parse(readFileSync(new URL("../../../../tests/fixtures/calls.json", import.meta.url), "utf8")) as readonly Call[];
+  for (const { tool, shown, words } of calls) {
+    const ask = shown.command !== undefined ? "command" : shown.server !== undefined ? "use_mcp_server" : undefined;
+    const { doing, subject } = describe(item(shown.command ?? JSON.stringify(shown.tool ?? shown.server), { ask }));
+    assert.equal(`${doing} ${subject}`.trim(), words, tool);
+  }
 });
 
 test("a command that failed gets no tick", () => {

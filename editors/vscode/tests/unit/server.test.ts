@@ -51,7 +51,7 @@ test("only the user's own settings go to the server", () => {
     limits: { defaultValue: null, globalValue: null },
   };
   const options = initializationOptions((key) => values[key]);
-  assert.deepEqual(options, { roo: { mode: "code", protocolVersion: 1, documentSave: true } });
+  assert.deepEqual(options, { roo: { mode: "code", protocolVersion: 1, documentSave: true, codeAsk: true } });
 });
 
 test("the typed protocol can be switched off, but not by a workspace", () => {
