@@ -1,14 +1,15 @@
 //! Framing of messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a client sends
 //! can make the server lose its place for good or run out of memory.
 //!
-//! What is in a body is the business of [`super::intake`].
+//! What is in a body is the business of [`super::intake`], and of the daemon's clients.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tower_lsp::jsonrpc::ErrorCode;
 
 /// The largest body that is read, in bytes; a larger one is skipped.
-pub(super) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
+pub(crate) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
 /// The longest header line that is kept whole, in bytes.
 const LINE_LIMIT: usize = 8 * 1024;
 /// Number of bytes kept of a longer one: enough for a header that begins within it.
@@ -17,7 +18,7 @@ const LENGTH_HEADER: &[u8] = b"content-length:";
 
 /// One thing that came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// The body of a message.
     Body(Vec<u8>),
     /// A body over the limit, of this many bytes, was skipped.
@@ -26,8 +27,31 @@ pub(super) enum Frame {
     Noise,
 }
 
+impl Frame {
+    /// The body of a message, or what is wrong: the code of an error of JSON-RPC, and words for it.
+    pub(crate) fn into_body(self) -> Result<Vec<u8>, (ErrorCode, String)> {
+        match self {
+            Self::Body(body) => Ok(body),
+            Self::TooLarge(length) => Err((
+                ErrorCode::InvalidRequest,
+                format!("a message of {length} bytes was skipped; the limit is {BODY_LIMIT}"),
+            )),
+            Self::Noise => Err((
+                ErrorCode::ParseError,
+                "bytes that are not a message were skipped; a message begins with Content-Length".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Writes the frame of a body.
+pub(crate) fn write_frame(body: &[u8], output: &mut Vec<u8>) {
+    output.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+    output.extend_from_slice(body);
+}
+
 /// Reads frames.
-pub(super) struct Frames<R> {
+pub(crate) struct Frames<R> {
     input: BufReader<R>,
     /// The length of a body whose other headers are yet to be read.
     length: Option<u64>,
@@ -44,12 +68,17 @@ enum HeaderLine {
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     /// Reads frames from this input.
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self { input: BufReader::new(input), length: None }
     }
 
+    /// The input, of which more may have been read than the last frame.
+    pub(crate) fn input(&self) -> &R {
+        self.input.get_ref()
+    }
+
     /// The next frame; none at the end of the input, even in the middle of a frame.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Frame>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Frame>> {
         let length = match self.length.take() {
             Some(length) => length,
             None => match self.find_length().await? {

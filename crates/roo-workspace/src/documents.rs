@@ -353,6 +353,13 @@ impl Documents {
         closed.map(drop).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })
     }
 
+    /// The documents open in this editor alone, by their URIs.
+    pub fn opened(&self) -> Vec<Document> {
+        let mut all: Vec<Document> = self.lock().iter().map(|(uri, entry)| entry.document(uri)).collect();
+        all.sort_by(|one, other| one.uri.cmp(&other.uri));
+        all
+    }
+
     /// A document by its URI, in any spelling of it.
     pub fn get(&self, uri: &str) -> Option<Document> {
         if let Some(document) = self.own(uri) {

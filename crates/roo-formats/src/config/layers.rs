@@ -1042,6 +1042,7 @@ redactSecrets: false
             "redactSecrets": false,
             "index": { "enabled": true, "embeddings": "evil" },
             "imageGeneration": { "profile": "evil", "api": "chat" },
+            "daemon": { "resumeAfterCrash": true, "notifications": "notify-send" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

@@ -54,6 +54,8 @@ pub struct Settings {
     pub index: IndexSettings,
     /// The endpoint by which agents generate images (`generate_image`).
     pub image_generation: ImageGenerationSettings,
+    /// The daemon that serves the user's editors and terminals.
+    pub daemon: DaemonSettings,
 }
 
 impl Default for Settings {
@@ -76,6 +78,7 @@ impl Default for Settings {
             system_context: SystemContext::default(),
             index: IndexSettings::default(),
             image_generation: ImageGenerationSettings::default(),
+            daemon: DaemonSettings::default(),
         }
     }
 }
@@ -236,6 +239,32 @@ pub struct SandboxSettings {
     /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
     /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
     pub env: Vec<VariablePattern>,
+}
+
+/// The daemon that serves the user's editors and terminals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSettings {
+    /// True if requests that were under way when the daemon was killed go on by themselves, once a client opens their workspace.
+    /// Else they wait until they are resumed.
+    pub resume_after_crash: bool,
+    /// How `roo-lsp attach` and `roo-lsp tasks watch` notify their user when a request asks something or ends.
+    pub notifications: Notifications,
+}
+
+/// A way to notify the user of a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notifications {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By the escape sequence OSC 9, which the terminal shows: iTerm2, WezTerm, Windows Terminal and others.
+    Osc9,
+    /// By the escape sequence OSC 777, which the terminal shows: foot, Ghostty, urxvt and others.
+    Osc777,
+    /// By the program `notify-send`, which desktops of Linux come with.
+    NotifySend,
 }
 
 /// The browser in which agents look at pages.
@@ -473,6 +502,7 @@ mod tests {
             },
             "index": { "enabled": true, "embeddings": null },
             "imageGeneration": { "profile": null, "api": null },
+            "daemon": { "resumeAfterCrash": false, "notifications": "off" },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
