@@ -115,11 +115,11 @@ impl Board {
         let folder = self.folder.clone();
         let is_shown =
             |request: &RequestStatus| folder.as_ref().is_none_or(|folder| request.folders.contains(folder));
-        let mut before: BTreeMap<_, _> = self
-            .requests
-            .extract_if(.., |(of, _), _| *of == daemon)
-            .map(|((_, id), one)| (id, one))
-            .collect();
+        let (before, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.requests).into_iter().partition(|((of, _), _)| *of == daemon);
+        self.requests = others;
+        let mut before: BTreeMap<TaskId, RequestStatus> =
+            before.into_iter().map(|((_, id), request)| (id, request)).collect();
         let mut changes = Vec::new();
         for request in told.into_iter().filter(is_shown) {
             let known = before.remove(&request.id);

@@ -167,7 +167,7 @@ struct Capabilities {
 
 impl ClientState {
     /// Takes a message of the editor. Returns what becomes of it; none if it answers what nobody waits for any more.
-    pub(super) fn from_editor(&mut self, body: Vec<u8>) -> Option<Routed> {
+    pub(super) fn take_from_editor(&mut self, body: Vec<u8>) -> Option<Routed> {
         // What can't be read is the daemon's to refuse.
         let Ok(Envelope { method, id, .. }) = serde_json::from_slice::<Envelope<'_>>(&body) else {
             return Some(Routed::ToDaemon(body));
@@ -238,7 +238,7 @@ impl ClientState {
     }
 
     /// Takes a message of the daemon. Returns what becomes of it; none for an answer to what the editor has not asked.
-    pub(super) fn from_daemon(&mut self, body: Vec<u8>) -> Option<Routed> {
+    pub(super) fn take_from_daemon(&mut self, body: Vec<u8>) -> Option<Routed> {
         let Ok(Envelope { method, id, error }) = serde_json::from_slice::<Envelope<'_>>(&body) else {
             return Some(Routed::ToEditor(body));
         };

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -186,7 +186,7 @@ impl Relay {
         while self.state().is_greeting() {
             let Ok(Some(frame)) = lines.input.next().await else { return Err(Lost) };
             let Ok(body) = frame.into_body() else { continue };
-            let routed = self.state().from_daemon(body);
+            let routed = self.state().take_from_daemon(body);
             match routed {
                 Some(Routed::ToEditor(message)) => self.tell(message).await,
                 Some(Routed::ToDaemon(message)) => lines.send(&message).await?,
@@ -264,7 +264,7 @@ async fn send_up(
         };
         match frame.into_body() {
             Ok(body) => {
-                let routed = lock(state).from_editor(body);
+                let routed = lock(state).take_from_editor(body);
                 if let Some(Routed::ToDaemon(message)) = routed {
                     send(output, &message).await?;
                 }
@@ -285,7 +285,7 @@ async fn send_down(
 ) -> ServiceEnd {
     while let Ok(Some(frame)) = input.next().await {
         let Ok(body) = frame.into_body() else { continue };
-        let routed = lock(state).from_daemon(body);
+        let routed = lock(state).take_from_daemon(body);
         let sent = match routed {
             Some(Routed::ToEditor(message)) => to_editor.send(message).await.is_ok(),
             Some(Routed::ToDaemon(message)) => {

@@ -12,7 +12,7 @@ fn introduced() -> ClientState {
 
 /// What the daemon gets of a message of the editor.
 fn from_editor(state: &mut ClientState, message: Value) -> Option<Value> {
-    match state.from_editor(bytes(&message))? {
+    match state.take_from_editor(bytes(&message))? {
         Routed::ToDaemon(body) => Some(value(&body)),
         Routed::ToEditor(body) => panic!("{}", value(&body)),
     }
@@ -20,7 +20,7 @@ fn from_editor(state: &mut ClientState, message: Value) -> Option<Value> {
 
 /// What the editor gets of a message of the daemon.
 fn from_daemon(state: &mut ClientState, message: Value) -> Option<Value> {
-    match state.from_daemon(bytes(&message))? {
+    match state.take_from_daemon(bytes(&message))? {
         Routed::ToEditor(body) => Some(value(&body)),
         Routed::ToDaemon(body) => panic!("{}", value(&body)),
     }
@@ -190,7 +190,7 @@ fn what_is_registered_is_registered_once() {
     let registers = |id: i64| json!({ "id": id, "method": "client/registerCapability", "params": { "registrations": [{ "id": "w" }] } });
     assert_eq!(from_daemon(&mut state, registers(0)), Some(registers(0)));
     state.lose_daemon();
-    let answered = state.from_daemon(bytes(&registers(0))).unwrap();
+    let answered = state.take_from_daemon(bytes(&registers(0))).unwrap();
     assert_eq!(answered, Routed::ToDaemon(bytes(&json!({ "jsonrpc": "2.0", "id": 0, "result": null }))));
 }
 
@@ -211,6 +211,6 @@ fn what_can_not_be_read_is_passed_on_as_it_is() {
     let mut state = introduced();
     for text in ["{", "[]", "7", "{\"id\":{}}", ""] {
         let body = text.as_bytes().to_vec();
-        assert_eq!(state.from_editor(body.clone()), Some(Routed::ToDaemon(body)), "{text}");
+        assert_eq!(state.take_from_editor(body.clone()), Some(Routed::ToDaemon(body)), "{text}");
     }
 }
