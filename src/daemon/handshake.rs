@@ -135,9 +135,11 @@ pub(crate) struct RequestStatus {
     pub(crate) state: String,
     /// True if something in it goes on without its user.
     pub(crate) is_at_work: bool,
-    /// The number of its tasks that wait for an answer of their user.
+    /// The number of its tasks that wait for an answer of their user. Earlier versions don't say.
+    #[serde(default)]
     pub(crate) waiting: usize,
     /// True if it is completed, failed or cancelled.
+    #[serde(default)]
     pub(crate) has_ended: bool,
     /// The folders of its workspace.
     pub(crate) folders: Vec<PathBuf>,
