@@ -274,11 +274,10 @@ impl SharedEngines {
                 let follow = async move {
                     while let Ok(events) = follower.next(|| clock.now()).await {
                         match newest_state(follower.root(), &events) {
-                            Some(state) if state.is_final() || state == TaskState::Interrupted => {
-                                left.unmark(follower.root()).await;
-                            }
+                            // As it is found when it is opened: what was under way still is to go on.
+                            None | Some(TaskState::Interrupted) => {}
+                            Some(state) if state.is_final() => left.unmark(follower.root()).await,
                             Some(_) => left.mark(follower.root(), &mark).await,
-                            None => {}
                         }
                         activity.send_modify(|count| *count = count.wrapping_add(1));
                     }

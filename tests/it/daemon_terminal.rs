@@ -124,6 +124,27 @@ fn requests_are_watched_as_they_change() {
 }
 
 #[test]
+fn a_terminal_keeps_no_editor_from_changing_its_settings() {
+    let user = DaemonUser::playing(ASKS);
+    let mut editor = user.typed();
+    let task = editor.start_task("Ask");
+    editor.event("question.asked");
+    let mut terminal = Terminal::attach(&user, &[&task]);
+    terminal.shows("  > ");
+    let options = json!({ "options": { "roo": { "autoApprove": { "write": true } } } });
+    editor.notify("roo/options/didChange", options);
+    eventually("the new settings", || {
+        let settings = editor.request("roo/autoApprove/get", json!({}));
+        let items = settings["settings"].as_array().unwrap();
+        items.iter().any(|item| item["key"] == "write" && item["unasked"] != "none")
+    });
+    terminal.types("/cancel");
+    editor.state("cancelled");
+    assert_eq!(terminal.end().0, 130);
+    assert_eq!(editor.shut_down(), 0);
+}
+
+#[test]
 fn the_user_is_notified_if_they_want_that() {
     let user = DaemonUser::playing(ASKS);
     user.home.configure("daemon: { notifications: notify-send }\n");
