@@ -460,3 +460,86 @@ fn newest_state(request: &TaskId, events: &[Arc<EventParams>]) -> Option<TaskSta
 fn counts_as(one: &Configured, other: &Configured) -> bool {
     one.settings == other.settings && one.fault == other.fault
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use futures_util::FutureExt as _;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::live_settings::LiveSettings;
+    use roo_engine::engine::clock::SystemClock;
+    use roo_formats::config::Directories;
+    use roo_text::position::Encoding;
+
+    /// A connection to a workspace below a directory, with settings there.
+    fn opening(directory: &Path, workspace: &str) -> WorkspaceOpening {
+        let folder = directory.join(workspace);
+        std::fs::create_dir_all(&folder).unwrap();
+        let directories = Directories {
+            config: directory.join("config"),
+            state: directory.join("state"),
+            home: None,
+            settings_file: None,
+        };
+        let file = directories.config_file();
+        let settings = LiveSettings::load(file, Ok(None), &Value::Null, Arc::new(SystemClock));
+        WorkspaceOpening {
+            folders: vec![folder],
+            directories,
+            clock: Arc::new(SystemClock),
+            settings: Arc::new(settings),
+            documents: Arc::default(),
+            editor: None,
+            encoding: Encoding::Utf8,
+        }
+    }
+
+    fn editor() -> AttachedEditor {
+        AttachedEditor { documents: Arc::default(), editor: None, encoding: Encoding::Utf8 }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_workspace_that_is_slow_to_open_keeps_only_its_own_clients_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let join = |workspace| shared.join(opening(&root, workspace), editor(), ConnectionKind::Editor);
+        let slow = opening(&root, "slow");
+        let turn = shared
+            .turn(&EnginePlace { folders: slow.folders, settings_file: slow.directories.config_file() });
+        let held = turn.lock().await;
+        let mut waiting = Box::pin(join("slow"));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let other = join("quick").await;
+        assert!(other.is_ok(), "it does not wait");
+        assert_eq!(shared.requests().await.len(), 0);
+        drop(held);
+        assert!(waiting.await.is_ok());
+        assert_eq!(shared.open().len(), 2);
+        shared.shut_down().await;
+        assert!(join("quick").await.is_err(), "nothing is opened any more");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_terminal_is_no_editor_among_those_that_share_an_engine() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let join = async |kind| shared.join(opening(&root, "w"), editor(), kind).await.unwrap();
+        let (_, first) = join(ConnectionKind::Editor).await;
+        let (_, terminal) = join(ConnectionKind::Terminal).await;
+        assert_eq!(shared.open().len(), 1);
+        assert!(!first.has_other_editors() && terminal.has_other_editors());
+        let (_, second) = join(ConnectionKind::Editor).await;
+        assert!(first.has_other_editors());
+        drop((second, terminal));
+        assert!(!first.has_other_editors());
+        drop(first);
+        shared.end_unneeded();
+        assert_eq!(shared.open().len(), 0);
+        shared.shut_down().await;
+    }
+}
