@@ -1,11 +1,13 @@
 //! Framing of messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a client sends
 //! can make the server lose its place for good or run out of memory.
 //!
-//! What is in a body is for its readers: [`crate::server`] of its clients, and what speaks to a server in this process.
+//! What is in a body is for its readers: [`crate::server`] of its clients, the daemon's clients, and what speaks to a server in this
+//! process.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tower_lsp::jsonrpc::ErrorCode;
 
 /// The largest body that is read, in bytes; a larger one is skipped.
 pub(crate) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
@@ -24,6 +26,29 @@ pub(crate) enum Frame {
     TooLarge(u64),
     /// Bytes that belong to no message were skipped.
     Noise,
+}
+
+impl Frame {
+    /// The body of a message, or what is wrong: the code of an error of JSON-RPC, and words for it.
+    pub(crate) fn into_body(self) -> Result<Vec<u8>, (ErrorCode, String)> {
+        match self {
+            Self::Body(body) => Ok(body),
+            Self::TooLarge(length) => Err((
+                ErrorCode::InvalidRequest,
+                format!("a message of {length} bytes was skipped; the limit is {BODY_LIMIT}"),
+            )),
+            Self::Noise => Err((
+                ErrorCode::ParseError,
+                "bytes that are not a message were skipped; a message begins with Content-Length".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Writes the frame of a body.
+pub(crate) fn write_frame(body: &[u8], output: &mut Vec<u8>) {
+    output.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+    output.extend_from_slice(body);
 }
 
 /// Reads frames.
@@ -46,6 +71,11 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     /// Reads frames from this input.
     pub(crate) fn new(input: R) -> Self {
         Self { input: BufReader::new(input), length: None }
+    }
+
+    /// The input, of which more may have been read than the last frame.
+    pub(crate) fn input(&self) -> &R {
+        self.input.get_ref()
     }
 
     /// The next frame; none at the end of the input, even in the middle of a frame.

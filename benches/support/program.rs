@@ -126,7 +126,12 @@ pub struct Client {
 impl Client {
     /// Starts a server and returns once it has answered `initialize`.
     pub fn start(home: &Home) -> Outcome<Self> {
-        let mut server = home.program(&["serve"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        Self::start_by(home, &["serve"])
+    }
+
+    /// The same, by other arguments.
+    pub fn start_by(home: &Home, arguments: &[&str]) -> Outcome<Self> {
+        let mut server = home.program(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (server.stdin.take(), server.stdout.take()) else {
             return Err("the server has no pipes".into());
         };
@@ -161,6 +166,16 @@ impl Client {
     /// Sends a notification.
     pub fn notify(&mut self, method: &str, params: Value) -> Outcome {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+    }
+
+    /// Waits for an event, and returns it with its number and request.
+    pub fn event_params(&mut self) -> Outcome<Value> {
+        loop {
+            let mut message = self.message()?;
+            if message["method"] == "roo/event" {
+                return Ok(message["params"].take());
+            }
+        }
     }
 
     /// Waits for an event of a kind, and returns it.

@@ -244,6 +244,9 @@ pub(super) struct Run {
     /// The name of the model profile.
     #[arg(long, conflicts_with = "script")]
     pub(super) profile: Option<String>,
+    /// Start the task in the user's daemon, print its id, and return; `roo-lsp attach` follows it.
+    #[arg(long, conflicts_with_all = ["format", "answer", "on_ask"])]
+    pub(super) detach: bool,
     #[command(flatten)]
     pub(super) view: View,
 }
@@ -589,6 +592,15 @@ pub(super) enum TasksCommand {
     Cancel {
         /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
         task: String,
+    },
+    /// Show the requests that live in the daemon, as they change
+    ///
+    /// A line of a request is printed again whenever it has changed; a terminal shows them as a list. It ends with the daemon, or
+    /// by Ctrl-C. The setting `daemon.notifications` has the user told when a request asks something or ends.
+    Watch {
+        /// Those of all workspaces, not only of this one.
+        #[arg(long)]
+        all: bool,
     },
     /// Let an interrupted, cancelled or failed task go on
     Resume {

@@ -1,14 +1,16 @@
 //! `roo-lsp attach`: a live request of the daemon in a terminal. Whoever attaches is one client among others: the first answer
 //! counts, and to leave ends nothing.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead as _, Write as _};
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::arguments::{Attach, Common, Format};
 use super::notices::Notices;
+use super::notification::Notifier;
 use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
@@ -51,12 +53,14 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         newest,
         is_caught_up: newest == 0,
         waiting: VecDeque::new(),
-        given: HashSet::new(),
+        given: HashMap::new(),
         is_asking: false,
+        notifier: Notifier::new(context.settings_to_look().daemon.notifications),
     };
     let mut lines = read_lines();
     let outcome = attached.follow(&mut lines, &mut signals).await;
     attached.viewer.clear()?;
+    attached.notifier.finish().await;
     match outcome? {
         Some(ending) => Ok(ending),
         None => {
@@ -136,10 +140,11 @@ struct Attached {
     is_caught_up: bool,
     /// What waits for an answer, oldest first.
     waiting: VecDeque<Prompt>,
-    /// The numbers of answers that were sent.
-    given: HashSet<i64>,
+    /// What was answered, by the number of the answer; it waits again if that is refused.
+    given: HashMap<i64, Prompt>,
     /// A prompt stands at the end of the last line.
     is_asking: bool,
+    notifier: Notifier,
 }
 
 impl Attached {
@@ -186,16 +191,7 @@ impl Attached {
         let params = match came {
             FromRequest::Event(params) => params,
             FromRequest::Answer(number, answer) => {
-                let problem = match answer {
-                    Err(problem) => Some(problem),
-                    Ok(answer) if self.given.contains(&number) => problem_of(answer),
-                    Ok(_) => None,
-                };
-                if let Some(problem) = problem {
-                    self.end_line()?;
-                    writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem))?;
-                    self.ask()?;
-                }
+                self.take_answer(number, answer)?;
                 return Ok(None);
             }
         };
@@ -206,9 +202,11 @@ impl Attached {
         self.viewer.show(&params)?;
         match &params.event {
             Event::ApprovalRequested { approval } => {
-                self.waiting.push_back(Prompt::Approval(approval.clone()))
+                self.wait_for(Prompt::Approval(approval.clone()), &approval.title);
             }
-            Event::QuestionAsked { question } => self.waiting.push_back(Prompt::Question(question.clone())),
+            Event::QuestionAsked { question } => {
+                self.wait_for(Prompt::Question(question.clone()), &question.text);
+            }
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             _ => {}
@@ -224,7 +222,7 @@ impl Attached {
     }
 
     /// The ending of the request, if this event is its end. The result is printed.
-    fn ending(&self, params: &EventParams) -> Result<Option<Ending>, CliError> {
+    fn ending(&mut self, params: &EventParams) -> Result<Option<Ending>, CliError> {
         let Event::TaskState { state, result, .. } = &params.event else { return Ok(None) };
         if params.task_id != self.root || !state.is_final() {
             return Ok(None);
@@ -232,6 +230,8 @@ impl Attached {
         if let (Some(result), Format::Text) = (result, self.format) {
             writeln!(terminal::stdout(), "{result}")?;
         }
+        let text = result.as_deref().unwrap_or_else(|| state.as_str());
+        self.notifier.notify("roo: a request has ended", text);
         Ok(Some(match state {
             TaskState::Completed => Ending::Done,
             TaskState::Cancelled => Ending::Interrupted,
@@ -239,8 +239,58 @@ impl Attached {
         }))
     }
 
+    /// Takes the answer to what was sent under a number. What it refuses waits again, before everything else.
+    fn take_answer(&mut self, number: i64, answer: Result<Value, String>) -> Result<(), CliError> {
+        let given = self.given.remove(&number);
+        let problem = match (&given, answer) {
+            (_, Err(problem)) => {
+                self.waiting_again(given);
+                Some(problem)
+            }
+            (Some(_), Ok(answer)) => match serde_json::from_value::<AnswerResult>(answer) {
+                Ok(AnswerResult { waits: true, .. }) => {
+                    self.waiting_again(given);
+                    None
+                }
+                Ok(answer) => problem_of(&answer),
+                Err(_) => None,
+            },
+            (None, Ok(_)) => None,
+        };
+        if let Some(problem) = problem {
+            self.end_line()?;
+            writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem))?;
+        }
+        self.ask()
+    }
+
+    fn waiting_again(&mut self, prompt: Option<Prompt>) {
+        if let Some(prompt) = prompt {
+            self.waiting.push_front(prompt);
+        }
+    }
+
+    /// A prompt has its answer, or is void.
     fn settle(&mut self, id: &str) {
         self.waiting.retain(|prompt| prompt.id() != id);
+        self.given.retain(|_, prompt| prompt.id() != id);
+    }
+
+    /// Something asks its user. What was asked before this client came is no news.
+    fn wait_for(&mut self, prompt: Prompt, text: &str) {
+        if self.is_caught_up {
+            self.notifier.notify("roo: a request asks something", text);
+        }
+        self.waiting.push_back(prompt);
+    }
+
+    /// Sends the answer to what has waited longest, and asks the next.
+    fn give(&mut self, method: &str, answer: &impl Serialize) -> Result<(), CliError> {
+        if let Some(prompt) = self.waiting.pop_front() {
+            let number = self.client.send(method, answer);
+            self.given.insert(number, prompt);
+        }
+        self.ask()
     }
 
     /// Asks what has waited longest. What was asked before this client came may have its answer, which is yet to be told.
@@ -289,8 +339,7 @@ impl Attached {
                             text,
                             hunks: vec![],
                         };
-                        let number = self.client.send("roo/approval/respond", &answer);
-                        self.given.insert(number);
+                        self.give("roo/approval/respond", &answer)?;
                     }
                     None => {
                         let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
@@ -305,8 +354,7 @@ impl Attached {
                     text: answer_of(line, &question.suggestions),
                     images: vec![],
                 };
-                let number = self.client.send("roo/question/answer", &answer);
-                self.given.insert(number);
+                self.give("roo/question/answer", &answer)?;
             }
             (None, Some(Prompt::Question(_))) => self.ask()?,
             (None, None) if line.is_empty() => {}
@@ -323,8 +371,7 @@ impl Attached {
 }
 
 /// Why an answer did not count; none where it did.
-fn problem_of(answer: Value) -> Option<String> {
-    let answer: AnswerResult = serde_json::from_value(answer).ok()?;
+fn problem_of(answer: &AnswerResult) -> Option<String> {
     (!answer.accepted && !answer.waits).then(|| match answer.by.as_str() {
         "" => "that question is no longer open".to_owned(),
         by => format!("{by} has already answered that"),

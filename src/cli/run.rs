@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
+use super::detach::run_detached;
 use super::dialogue::Dialogue;
 use super::notices::Notices;
 use super::session::{SessionContext, check_profile};
@@ -46,7 +47,11 @@ const TICK: Duration = Duration::from_secs(1);
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    run_request(&context, common.workspace.is_some(), run, notices).await.map(|request| request.ending)
+    let is_named = common.workspace.is_some();
+    if run.detach {
+        return run_detached(&context, is_named, run).await;
+    }
+    run_request(&context, is_named, run, notices).await.map(|request| request.ending)
 }
 
 /// A request that this process has run.
@@ -67,21 +72,10 @@ pub(super) async fn run_request(
     let reads_input = run.reads_input();
     check_folder(context, is_named, !reads_input)?;
     let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
-    let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
+    let profile = run.profile();
     let customization = context.customization_at_work()?;
     check(&settings.newest().settings, &customization, run.mode.as_deref(), profile.as_deref())?;
-    let prompt = match run.prompt.as_str() {
-        "-" => read_input()?,
-        prompt if reads_input => format!("{}\n\n{}", prompt.trim_end(), read_input()?),
-        prompt => prompt.to_owned(),
-    };
-    if !reads_input && has_unread_input() {
-        let advice = "standard input is not read; to send it along, write `-` behind the prompt";
-        writeln!(terminal::stderr(), "roo-lsp: {advice}")?;
-    }
-    if prompt.trim().is_empty() {
-        return Err(CliError::Usage("the prompt is empty; describe the task".to_owned()));
-    }
+    let prompt = prompt_of(&run)?;
     let signals = Signals::listen()?;
     let engine = context.engine(settings)?;
     let TaskStartResult { task_id, urid } =
@@ -113,9 +107,38 @@ fn has_unread_input() -> bool {
     }
 }
 
+impl Run {
+    /// The profile that the flags name.
+    pub(super) fn profile(&self) -> Option<String> {
+        self.profile.clone().or_else(|| self.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()))
+    }
+}
+
+/// The description of the task.
+pub(super) fn prompt_of(run: &Run) -> Result<String, CliError> {
+    let reads_input = run.reads_input();
+    let prompt = match run.prompt.as_str() {
+        "-" => read_input()?,
+        prompt if reads_input => format!("{}\n\n{}", prompt.trim_end(), read_input()?),
+        prompt => prompt.to_owned(),
+    };
+    if !reads_input && has_unread_input() {
+        let advice = "standard input is not read; to send it along, write `-` behind the prompt";
+        writeln!(terminal::stderr(), "roo-lsp: {advice}")?;
+    }
+    match prompt.trim().is_empty() {
+        true => Err(CliError::Usage("the prompt is empty; describe the task".to_owned())),
+        false => Ok(prompt),
+    }
+}
+
 /// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere
 /// it refuses. Who names the directory means it, and is told what that is.
-fn check_folder(context: &SessionContext, is_named: bool, stdin_free: bool) -> Result<(), CliError> {
+pub(super) fn check_folder(
+    context: &SessionContext,
+    is_named: bool,
+    stdin_free: bool,
+) -> Result<(), CliError> {
     let Some(what) = context.directories.too_wide(&context.folder) else { return Ok(()) };
     let folder = render::exact_line(&context.folder.to_string_lossy());
     if is_named {

@@ -13,7 +13,7 @@ use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
-use super::{CliError, Ending, task_page, terminal};
+use super::{CliError, Ending, task_page, terminal, watch};
 use crate::shell_word::shell_word;
 use crate::view::RequestView;
 use roo_durable::StoreError;
@@ -39,6 +39,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     let context = SessionContext::find(&common)?;
     match &tasks.command {
         TasksCommand::Resume { task, view } => return resume(&context, task, view, notices).await,
+        TasksCommand::Watch { all } => return watch::watch(&context, *all).await,
         TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
             return fork_and_go_on(context, fork, prompt, notices).await;
         }
@@ -101,8 +102,8 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let all = engine.names_everywhere().await?;
             compare::render(&engine.compare(&named(&all, &one)?, &named(&all, &other)?).await?)
         }
-        // Done above: it shows the task while it runs.
-        TasksCommand::Resume { .. } => String::new(),
+        // Done above: they show tasks while these run.
+        TasksCommand::Resume { .. } | TasksCommand::Watch { .. } => String::new(),
         TasksCommand::Export { task, format: TaskFormat::Roo, output } => {
             let past = engine.past_tasks(&find(&engine, &task).await?).await?;
             export_tasks(&past, &output.unwrap_or_else(|| PathBuf::from(EXPORTED)))?

@@ -38,6 +38,11 @@ pub(super) fn moves_cursor() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_some() && !is_dumb()
 }
 
+/// Returns whether the cursor of standard output can be moved.
+pub(super) fn stdout_moves_cursor() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("TERM").is_some() && !is_dumb()
+}
+
 /// A terminal that knows no sequences says so.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")

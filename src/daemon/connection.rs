@@ -47,6 +47,13 @@ pub(crate) enum ConnectionError {
     Mismatch,
 }
 
+impl ConnectionError {
+    /// Returns whether a daemon that was just killed can be the reason.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::NotStarted(_) | Self::Unsteady)
+    }
+}
+
 /// A connection.
 pub(super) struct Connection {
     pub(super) input: BufReader<OwnedReadHalf>,
@@ -56,7 +63,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects to the daemon at a place; none where nobody listens.
     pub(super) async fn open(place: &DaemonPlace) -> Result<Option<Self>, ConnectionError> {
-        if place.check_socket()?.is_none() {
+        if !place.has_socket()? {
             return Ok(None);
         }
         let stream = match UnixStream::connect(place.socket()).await {

@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
+use crate::server::ConnectionKind;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::ids::{Digest, TaskId, Urid};
 
 /// The longest line, in bytes.
-const LINE: u64 = 256 * 1024;
+const LINE: u64 = 8 * 1024 * 1024;
 /// The version of this handshake, and of what follows it.
-const HANDSHAKE: u32 = 1;
+const HANDSHAKE: u32 = 2;
 
 /// A program that takes part: clients and daemons of one kind understand each other in everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,10 +67,15 @@ pub(super) enum Wish {
     Serve {
         /// The settings file in place of the user's own, as an absolute path.
         settings_file: Option<PathBuf>,
-        /// The live request that it is about, in whatever workspace; none for an editor.
+        /// The kind of the client.
+        #[serde(default)]
+        client: ConnectionKind,
+        /// The live request that it is about, in whatever workspace.
         #[serde(default)]
         request: Option<TaskId>,
     },
+    /// To be told how the daemon is, now and whenever its requests have changed: a line of [`DaemonStatus`] each time.
+    Watch,
     /// To know how the daemon is.
     Status,
     /// That it ends.
@@ -83,7 +89,7 @@ pub(super) enum Wish {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub(super) enum Answer {
-    /// The client is served.
+    /// The client is served, or told what it watches.
     Welcome,
     /// How the daemon is.
     Status(DaemonStatus),
@@ -100,7 +106,7 @@ pub(super) enum Answer {
 }
 
 /// How a daemon is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DaemonStatus {
     /// What it is.
@@ -116,7 +122,7 @@ pub(crate) struct DaemonStatus {
 }
 
 /// A request that lives in a daemon.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestStatus {
     /// Its id.
@@ -129,6 +135,12 @@ pub(crate) struct RequestStatus {
     pub(crate) state: String,
     /// True if something in it goes on without its user.
     pub(crate) is_at_work: bool,
+    /// The number of its tasks that wait for an answer of their user. Earlier versions don't say.
+    #[serde(default)]
+    pub(crate) waiting: usize,
+    /// True if it is completed, failed or cancelled.
+    #[serde(default)]
+    pub(crate) has_ended: bool,
     /// The folders of its workspace.
     pub(crate) folders: Vec<PathBuf>,
     /// The number of clients in its workspace.
@@ -174,13 +186,16 @@ mod tests {
         let mut input = text.as_bytes();
         let hello: Hello = read_line(&mut input).await.unwrap();
         assert_eq!((hello.build.version.as_str(), hello.environment), ("9.0.0", None));
-        assert!(matches!(hello.wish, Wish::Serve { settings_file: None, request: None }));
+        assert!(matches!(
+            hello.wish,
+            Wish::Serve { settings_file: None, client: ConnectionKind::Editor, request: None }
+        ));
         assert_eq!(input, b"Content-Length: 2\r\n\r\n{}", "what follows is left alone");
     }
 
     #[tokio::test]
     async fn a_line_without_an_end_is_an_error() {
-        for text in ["", "{", &"x".repeat(300 * 1024)] {
+        for text in ["", "{", &"x".repeat(9 * 1024 * 1024)] {
             assert!(read_line::<Answer>(&mut text.as_bytes()).await.is_err());
         }
     }

@@ -149,6 +149,11 @@ impl DaemonPlace {
         self.log_folder.join(format!("{}.log", self.name))
     }
 
+    /// Folder of the marks of requests that are under way in the daemon.
+    pub(super) fn marks(&self) -> PathBuf {
+        self.log_folder.join(format!("{}.requests", self.name))
+    }
+
     /// Opens the log for writing. Makes its folder.
     ///
     /// # Errors
@@ -174,19 +179,18 @@ impl DaemonPlace {
         SocketAddr::from_pathname(&path).map(drop).map_err(|_| PlaceError::TooLong { path })
     }
 
-    /// Checks that the socket is the user's own, before anything is said to whoever listens there. None where there is
-    /// no socket.
+    /// Returns whether there is a socket. It is the user's own then, so that something may be said to whoever listens there.
     ///
     /// # Errors
-    /// [`PlaceError`].
-    pub(super) fn check_socket(&self) -> Result<Option<()>, PlaceError> {
+    /// [`PlaceError`], also for a socket that others may use.
+    pub(super) fn has_socket(&self) -> Result<bool, PlaceError> {
         let path = self.socket();
         match fs::symlink_metadata(&path) {
             Ok(found) => {
                 check_owner(&path, &found)?;
-                check_private(&path, &found).map(Some)
+                check_private(&path, &found).map(|()| true)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(PlaceError::Io { path, source }),
         }
     }
@@ -220,7 +224,7 @@ impl DaemonPlace {
     /// # Errors
     /// [`PlaceError`], also for what is no socket of the user's.
     pub(super) fn remove_socket(&self) -> Result<(), PlaceError> {
-        if self.check_socket()?.is_some() {
+        if self.has_socket()? {
             let path = self.socket();
             fs::remove_file(&path).map_err(|source| PlaceError::Io { path, source })?;
         }
@@ -321,13 +325,13 @@ mod tests {
         let place = place(directory.path());
         place.prepare().unwrap();
         assert_eq!(fs::metadata(&place.folder).unwrap().mode() & 0o777, 0o700);
-        assert!(place.check_socket().unwrap().is_none());
+        assert!(!place.has_socket().unwrap());
         let _listener = place.listen().unwrap();
-        assert!(place.check_socket().unwrap().is_some());
+        assert!(place.has_socket().unwrap());
         fs::set_permissions(place.socket(), Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(place.check_socket(), Err(PlaceError::NotPrivate { .. })));
+        assert!(matches!(place.has_socket(), Err(PlaceError::NotPrivate { .. })));
         let _next = place.listen().unwrap();
-        assert!(place.check_socket().unwrap().is_some(), "one that was left is replaced");
+        assert!(place.has_socket().unwrap(), "one that was left is replaced");
         fs::set_permissions(&place.folder, Permissions::from_mode(0o755)).unwrap();
         assert!(matches!(place.prepare(), Err(PlaceError::NotPrivate { .. })));
     }

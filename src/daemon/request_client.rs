@@ -1,28 +1,29 @@
-//! A client of one live request: it follows its events and sends what a user says to it, by the `roo/*` methods that
-//! editors use.
+//! A client of one request: it starts one, or follows the events of a live one and sends what a user says to it, by the `roo/*`
+//! methods that editors use.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream,
-};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
+use super::client::connect;
 use super::connection::{Connection, ConnectionError};
 use super::handshake::{Answer, Build, Hello, Wish};
+use super::pieces::Pieces;
 use super::place::DaemonPlace;
+use crate::message_frames::{Frames, write_frame};
+use crate::server::ConnectionKind;
+use roo_formats::config::Directories;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::event::EventParams;
 use roo_protocol::ids::TaskId;
+use roo_protocol::task::{TaskStartParams, TaskStartResult};
+use roo_workspace::file_uri;
 
-/// Bytes that are on the way from the pieces of the connection to their reader.
-const PIPE: usize = 64 * 1024;
-/// The largest message, in bytes, as the server has it for its clients.
-const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// The code of a method that this client doesn't have.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -43,6 +44,18 @@ pub(crate) enum FromRequest {
     Answer(i64, Result<Value, String>),
 }
 
+/// A request that is to be started in the daemon.
+pub(crate) struct RequestStart<'a> {
+    pub(crate) directories: &'a Directories,
+    /// The workspace.
+    pub(crate) folder: &'a Path,
+    /// Settings over those of the file, by their names.
+    pub(crate) settings: Value,
+    pub(crate) params: TaskStartParams,
+    /// Name of the client.
+    pub(crate) client: &'a str,
+}
+
 impl RequestClient {
     /// Connects to a request that lives in the daemon at a place. Returns the number of its newest event too; events come from
     /// the first one on.
@@ -57,7 +70,11 @@ impl RequestClient {
         let Some(mut connection) = Connection::open(place).await? else {
             return Err(ConnectionError::Silent);
         };
-        let wish = Wish::Serve { settings_file: None, request: Some(request.clone()) };
+        let wish = Wish::Serve {
+            settings_file: None,
+            client: ConnectionKind::Terminal,
+            request: Some(request.clone()),
+        };
         let hello = Hello { build: Build::own()?, key: place.read_key()?, environment: None, wish };
         match connection.ask(&hello).await? {
             Answer::Welcome => {}
@@ -65,26 +82,61 @@ impl RequestClient {
             Answer::Refused { reason } => return Err(ConnectionError::Refused(reason)),
             _ => return Err(ConnectionError::Mismatch),
         }
-        let Connection { input, output } = connection;
-        let (messages, whole) = tokio::io::duplex(PIPE);
-        let (read, incoming) = mpsc::unbounded_channel();
-        let (outgoing, written) = mpsc::unbounded_channel();
-        // Of their own, so that no message is cut off when something else comes first.
-        tokio::spawn(join_pieces(input, messages));
-        tokio::spawn(read_messages(BufReader::new(whole), read));
-        tokio::spawn(write_messages(written, output));
-        let mut client = Self { incoming, outgoing, next_id: 0 };
-        let initialize = json!({
-            "processId": std::process::id(),
-            "rootUri": null,
-            "clientInfo": { "name": name },
-            "capabilities": { "experimental": { "roo": { "protocolVersion": PROTOCOL_VERSION } } },
-        });
-        client.ask("initialize", &initialize).await?;
-        client.write(json!({ "jsonrpc": "2.0", "method": "initialized", "params": {} }));
+        let mut client = Self::over(connection);
+        client.introduce(name, None, &Value::Null).await?;
         let attached = client.ask("roo/task/attach", &json!({ "taskId": request, "afterSeq": 0 })).await?;
         let seq = attached["seq"].as_u64().ok_or(ConnectionError::Mismatch)?;
         Ok((client, seq))
+    }
+
+    /// Starts a request in the daemon of this environment, which is started if need be, and leaves it there.
+    ///
+    /// # Errors
+    /// [`ConnectionError`]; what the engine refuses is [`ConnectionError::Refused`].
+    pub(crate) async fn start(start: RequestStart<'_>) -> Result<TaskStartResult, ConnectionError> {
+        let RequestStart { directories, folder, settings, params, client: name } = start;
+        let settings_file: Option<PathBuf> = directories.settings_file.clone();
+        let mut client = Self::over(connect(directories, settings_file, ConnectionKind::Terminal).await?);
+        client.introduce(name, Some(folder), &settings).await?;
+        let started = client.ask("roo/task/start", &params).await?;
+        // In good order, so that the daemon has no broken connection to log.
+        client.ask("shutdown", &Value::Null).await?;
+        client.write(json!({ "jsonrpc": "2.0", "method": "exit" }));
+        while client.next().await?.is_some() {}
+        serde_json::from_value(started).map_err(|_| ConnectionError::Mismatch)
+    }
+
+    /// A client of the language server behind a connection.
+    fn over(Connection { input, output }: Connection) -> Self {
+        let (read, incoming) = mpsc::unbounded_channel();
+        let (outgoing, written) = mpsc::unbounded_channel();
+        // Of their own, so that no message is cut off when something else comes first.
+        tokio::spawn(read_messages(Frames::new(Pieces::new(input)), read));
+        tokio::spawn(write_messages(written, output));
+        Self { incoming, outgoing, next_id: 0 }
+    }
+
+    async fn introduce(
+        &mut self,
+        name: &str,
+        folder: Option<&Path>,
+        settings: &Value,
+    ) -> Result<(), ConnectionError> {
+        let uri = folder.map(file_uri);
+        let folders = uri.as_ref().map(|uri| json!([{ "uri": uri, "name": "workspace" }]));
+        let mut initialize = json!({
+            "processId": std::process::id(),
+            "rootUri": uri,
+            "workspaceFolders": folders,
+            "clientInfo": { "name": name },
+            "capabilities": { "experimental": { "roo": { "protocolVersion": PROTOCOL_VERSION } } },
+        });
+        if !settings.is_null() {
+            initialize["initializationOptions"] = json!({ "roo": settings });
+        }
+        self.ask("initialize", &initialize).await?;
+        self.write(json!({ "jsonrpc": "2.0", "method": "initialized", "params": {} }));
+        Ok(())
     }
 
     /// Sends a request; its answer comes under the number that is returned.
@@ -148,10 +200,15 @@ impl RequestClient {
 
 /// Hands on what is read, until the end.
 async fn read_messages(
-    mut input: BufReader<DuplexStream>,
+    mut input: Frames<Pieces<BufReader<OwnedReadHalf>>>,
     messages: mpsc::UnboundedSender<io::Result<Value>>,
 ) {
-    while let Some(message) = read_message(&mut input).await.transpose() {
+    let mut next = async || -> io::Result<Option<Value>> {
+        let Some(frame) = input.next().await? else { return Ok(None) };
+        let body = frame.into_body().map_err(|(_, problem)| io::Error::other(problem))?;
+        Ok(Some(serde_json::from_slice(&body)?))
+    };
+    while let Some(message) = next().await.transpose() {
         let is_last = message.is_err();
         if messages.send(message).is_err() || is_last {
             return;
@@ -164,62 +221,11 @@ async fn write_messages(
     mut messages: mpsc::UnboundedReceiver<Value>,
     mut output: OwnedWriteHalf,
 ) -> io::Result<()> {
+    let mut batch = Vec::new();
     while let Some(message) = messages.recv().await {
-        let body = message.to_string();
-        let head = format!("Content-Length: {}\r\n\r\n", body.len());
-        output.write_all(head.as_bytes()).await?;
-        output.write_all(body.as_bytes()).await?;
+        write_frame(message.to_string().as_bytes(), &mut batch);
+        output.write_all(&batch).await?;
+        batch.clear();
     }
     Ok(())
-}
-
-/// Puts the pieces together that the daemon sends, until it has said its exit code or is gone: either ends the messages.
-async fn join_pieces(mut input: BufReader<OwnedReadHalf>, mut messages: DuplexStream) -> io::Result<()> {
-    loop {
-        let length = input.read_u32().await?;
-        if length == 0 {
-            return Ok(());
-        }
-        let mut piece = (&mut input).take(u64::from(length));
-        tokio::io::copy_buf(&mut piece, &mut messages).await?;
-    }
-}
-
-/// Reads a message of our own server; none at the end.
-async fn read_message<T: DeserializeOwned>(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<T>> {
-    let mut length: Option<usize> = None;
-    loop {
-        let mut line = String::new();
-        if input.read_line(&mut line).await? == 0 {
-            return Ok(None);
-        }
-        match line.trim_end().split_once(':') {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.trim().parse().ok();
-            }
-            Some(_) => {}
-            None => break,
-        }
-    }
-    let length = length.filter(|length| *length <= BODY_LIMIT).ok_or(io::ErrorKind::InvalidData)?;
-    let mut body = vec![0; length];
-    input.read_exact(&mut body).await?;
-    Ok(Some(serde_json::from_slice(&body)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn messages_are_read_one_after_the_other() {
-        let mut input: &[u8] = b"Content-Length: 2\r\n\r\n[]Content-Type: x\r\nContent-Length: 1\r\n\r\n7";
-        assert_eq!(read_message::<Value>(&mut input).await.unwrap(), Some(json!([])));
-        assert_eq!(read_message::<Value>(&mut input).await.unwrap(), Some(json!(7)));
-        assert_eq!(read_message::<Value>(&mut input).await.unwrap(), None);
-        for broken in ["Content-Length: 3\r\n\r\n1", "X: 1\r\n\r\n{}", "Content-Length: 99999999999\r\n\r\n"]
-        {
-            assert!(read_message::<Value>(&mut broken.as_bytes()).await.is_err(), "{broken}");
-        }
-    }
 }

@@ -9,12 +9,13 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::SessionEnvironment;
 use super::handshake::{Answer, Build, DaemonStatus, Hello, RequestStatus, Wish, read_line, write_line};
 use super::place::{DaemonPlace, PlaceError, lock_within};
-use crate::server::{Connection, LiveRequest, SharedEngines, Sharing, serve_connection};
+use crate::server::{Connection, LeftRequests, LiveRequest, SharedEngines, Sharing, serve_connection};
 use roo_engine::engine::clock::{Clock as _, SystemClock};
 use roo_formats::config::Directories;
 use roo_protocol::ids::{Digest, TaskId};
@@ -27,6 +28,8 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 const CONNECTIONS_DEADLINE: Duration = Duration::from_secs(2);
 /// Pause when no connection can be accepted, as when there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+/// Shortest time between two reports to a client that watches.
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
 /// The most bytes of a piece of what a client gets.
 const PIECE: usize = 64 * 1024;
 /// The bytes of its length before it.
@@ -70,7 +73,7 @@ pub(crate) async fn run(
         key: Digest::of(&key),
         environment: environment.digest(),
         directories,
-        shared: Arc::default(),
+        shared: Arc::new(SharedEngines::new(LeftRequests::new(place.marks()))),
         since: SystemClock.now(),
         clients: watch::Sender::new(0),
         end: CancellationToken::new(),
@@ -127,10 +130,18 @@ impl Daemon {
         let mut connections = JoinSet::new();
         let unneeded = self.unneeded(idle);
         tokio::pin!(told_to_end, unneeded);
+        let mut pause: Option<Instant> = None;
         loop {
+            let accept = async {
+                if let Some(end) = pause {
+                    tokio::time::sleep_until(end).await;
+                }
+                listener.accept().await
+            };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
+                accepted = accept => match accepted {
                     Ok((stream, _)) => {
+                        pause = None;
                         let this = Arc::clone(self);
                         connections.spawn(async move {
                             if let Err(error) = this.answer(stream).await {
@@ -140,7 +151,7 @@ impl Daemon {
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a client can't be accepted");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        pause = Some(Instant::now() + ACCEPT_PAUSE);
                     }
                 },
                 Some(_) = connections.join_next() => {}
@@ -243,7 +254,16 @@ impl Daemon {
                 let reason = "it has another environment than its client".to_owned();
                 write_line(&mut output, &Answer::Refused { reason }).await
             }
-            Wish::Serve { settings_file, request } => {
+            Wish::Watch => {
+                write_line(&mut output, &Answer::Welcome).await?;
+                tokio::select! {
+                    told = self.tell_changes(&mut output) => told,
+                    // It says nothing more: whatever comes is its end.
+                    _ = input.read_u8() => Ok(()),
+                    () = self.end.cancelled() => Ok(()),
+                }
+            }
+            Wish::Serve { settings_file, client, request } => {
                 let Some(_served) = self.admit() else {
                     write_line(&mut output, &Answer::Ending).await?;
                     let mut waiting = self.waiting_for_end.lock().unwrap_or_else(PoisonError::into_inner);
@@ -252,7 +272,8 @@ impl Daemon {
                 };
                 write_line(&mut output, &Answer::Welcome).await?;
                 let directories = Directories { settings_file, ..self.directories.clone() };
-                self.serve(input, output, directories, request).await
+                let engines = Arc::clone(&self.shared);
+                self.serve(input, output, directories, Sharing { engines, kind: client, request }).await
             }
         }
     }
@@ -263,11 +284,10 @@ impl Daemon {
         input: BufReader<OwnedReadHalf>,
         output: OwnedWriteHalf,
         directories: Directories,
-        request: Option<TaskId>,
+        shared: Sharing,
     ) -> io::Result<()> {
         let (server_output, pieces) = tokio::io::duplex(PIECE);
         let sending = tokio::spawn(send_pieces(pieces, output));
-        let shared = Sharing { engines: Arc::clone(&self.shared), request };
         let connection = Connection { input, output: server_output, directories, shared };
         let code = serve_connection(connection, self.end.cancelled()).await;
         let mut output = sending.await.map_err(io::Error::other)??;
@@ -276,7 +296,33 @@ impl Daemon {
     }
 
     async fn status(&self) -> DaemonStatus {
-        let requests = self.shared.requests().await;
+        self.status_with(self.shared.requests().await)
+    }
+
+    /// Says how the daemon is, now and whenever something has happened in its requests. One that has ended is told of once more.
+    async fn tell_changes(&self, output: &mut OwnedWriteHalf) -> io::Result<()> {
+        let mut activity = self.shared.activity();
+        let mut told: Option<DaemonStatus> = None;
+        let mut open: Vec<TaskId> = Vec::new();
+        loop {
+            activity.mark_unchanged();
+            let requests = self.shared.requests_and(&open).await;
+            let unended = requests.iter().filter(|request| !request.state.is_final());
+            open = unended.map(|request| request.id.clone()).collect();
+            let status = self.status_with(requests);
+            if told.as_ref() != Some(&status) {
+                write_line(output, &status).await?;
+                told = Some(status);
+            }
+            if activity.changed().await.is_err() {
+                return Ok(());
+            }
+            // Many events are one change.
+            tokio::time::sleep(WATCH_PAUSE).await;
+        }
+    }
+
+    fn status_with(&self, requests: Vec<LiveRequest>) -> DaemonStatus {
         DaemonStatus {
             build: self.build.clone(),
             process: std::process::id(),
@@ -288,13 +334,15 @@ impl Daemon {
 }
 
 fn status_of(request: LiveRequest) -> RequestStatus {
-    let LiveRequest { id, urid, title, state, is_at_work, folders, connections } = request;
+    let LiveRequest { id, urid, title, state, is_at_work, waiting, folders, connections } = request;
     RequestStatus {
         id,
         urid,
         title,
         state: state.as_str().to_owned(),
         is_at_work,
+        waiting,
+        has_ended: state.is_final(),
         folders,
         clients: connections,
     }

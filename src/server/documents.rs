@@ -13,7 +13,7 @@ use roo_workspace::{Change, DocumentError, Documents};
 
 /// One notification of text sync.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum TextSync {
+pub(crate) enum TextSync {
     Opened { uri: String, version: i32, text: String },
     Changed { uri: String, version: i32, changes: Vec<Change> },
     Saved { uri: String },
@@ -22,14 +22,14 @@ pub(super) enum TextSync {
 
 impl TextSync {
     /// The notifications that are text sync.
-    pub(super) const METHODS: &[&str] =
+    pub(crate) const METHODS: &[&str] =
         &["textDocument/didOpen", "textDocument/didChange", "textDocument/didSave", "textDocument/didClose"];
 
     /// Reads a notification; none when it is about something else.
     ///
     /// # Errors
     /// What is wrong with the parameters, and where.
-    pub(super) fn read(method: &str, params: Value) -> Option<Result<Self, String>> {
+    pub(crate) fn read(method: &str, params: Value) -> Option<Result<Self, String>> {
         Some(match method {
             "textDocument/didOpen" => parse(params).map(|DidOpen { text_document: document }| Self::Opened {
                 uri: document.uri,
@@ -56,7 +56,7 @@ impl TextSync {
     ///
     /// # Errors
     /// As [`Documents::change`].
-    pub(super) fn apply(self, documents: &Documents, encoding: Encoding) -> Result<(), DocumentError> {
+    pub(crate) fn apply(self, documents: &Documents, encoding: Encoding) -> Result<(), DocumentError> {
         match self {
             Self::Opened { uri, version, text } => {
                 documents.open(&uri, version, text);

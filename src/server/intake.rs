@@ -24,7 +24,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request, Response};
 use tower_lsp::{ClientSocket, ExitedError};
 use tower_service::Service;
 
-use crate::message_frames::{BODY_LIMIT, Frame, Frames};
+use crate::message_frames::{BODY_LIMIT, Frame, Frames, write_frame};
 
 /// Maximum number of unanswered requests; the reader waits while there are more.
 pub(super) const CONCURRENCY: usize = 4096;
@@ -110,17 +110,10 @@ where
     let mut handlers = JoinSet::new();
     loop {
         let incoming = match frames.next().await {
-            Ok(Some(Frame::Body(body))) => Incoming::read(&body),
-            Ok(Some(Frame::TooLarge(length))) => Incoming::refused(
-                Id::Null,
-                ErrorCode::InvalidRequest,
-                format!("a message of {length} bytes was skipped; the limit is {BODY_LIMIT}"),
-            ),
-            Ok(Some(Frame::Noise)) => Incoming::refused(
-                Id::Null,
-                ErrorCode::ParseError,
-                "bytes that are not a message were skipped; a message begins with Content-Length".into(),
-            ),
+            Ok(Some(frame)) => match frame.into_body() {
+                Ok(body) => Incoming::read(&body),
+                Err((code, problem)) => Incoming::refused(Id::Null, code, problem),
+            },
             Ok(None) => return IntakeEnd::EndOfInput,
             Err(error) => return IntakeEnd::Broken(error),
         };
@@ -277,9 +270,7 @@ async fn write(
 }
 
 fn encode(message: &impl Serialize, batch: &mut Vec<u8>) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
-    batch.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
-    batch.extend_from_slice(&body);
+    write_frame(&serde_json::to_vec(message)?, batch);
     Ok(())
 }
 

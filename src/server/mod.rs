@@ -20,6 +20,7 @@ mod documents;
 mod editor;
 mod handlers;
 mod intake;
+mod left_requests;
 mod lifecycle;
 mod line_hover;
 mod mcp_servers;
@@ -50,9 +51,11 @@ use roo_engine::engine::EngineError;
 use roo_protocol::error::{ErrorData, ErrorKind};
 use roo_protocol::ids::TaskId;
 
+pub(crate) use documents::TextSync;
+pub(crate) use left_requests::LeftRequests;
 pub use lifecycle::serve_stdio;
 pub(crate) use lifecycle::{Connection, serve_connection};
-pub(crate) use shared_engines::{LiveRequest, SharedEngines, Sharing};
+pub(crate) use shared_engines::{ConnectionKind, LiveRequest, SharedEngines, Sharing};
 
 /// Hint about an answer to an interrupted request.
 const RESUME: &str = "your answer is saved; the request is interrupted, continue it with roo.resume";

@@ -38,6 +38,15 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 /// Starts the features of a connection, now that its engine is there, and is told which folders can't be used.
 pub(super) type Start = fn(&Arc<Session>, &Arc<WorkspaceServices>, Vec<String>);
 
+/// What a client has said of settings.
+#[derive(Default)]
+struct ToldSettings {
+    /// Its options, which count as its user's own.
+    options: Value,
+    /// What its workspace says, which only takes away.
+    workspace: Value,
+}
+
 /// One connection.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -52,8 +61,7 @@ pub(super) struct Session {
     engine_source: EngineSource,
     /// The place of this connection among those that share its engine.
     membership: Mutex<Option<Membership>>,
-    /// What the client has said of settings: its options, and what its workspace says.
-    told_settings: Mutex<(Value, Value)>,
+    told_settings: Mutex<ToldSettings>,
     start: Start,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
@@ -159,7 +167,7 @@ impl Session {
         let options = Layer::from_initialization_options(&negotiated.options);
         let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
         let said = said.unwrap_or_default();
-        *self.told_settings() = (negotiated.options.clone(), said.clone());
+        *self.told_settings() = ToldSettings { options: negotiated.options.clone(), workspace: said.clone() };
         let load = tokio::task::spawn_blocking(move || LiveSettings::load(file, options, &said, clock));
         let settings = Arc::new(load.await.map_err(|_| Error::internal_error())?);
         let folders = negotiated.folders.clone();
@@ -224,9 +232,9 @@ impl Session {
         let Ok(services) = self.services().await else { return };
         let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
         let said = if asks { asked_of(&self.client).await } else { Some(said) };
-        if let Some(said) = said
-            && self.may_change_settings(|told| std::mem::replace(&mut told.1, said.clone()) != said).await
-        {
+        let Some(said) = said else { return };
+        let is_other = std::mem::replace(&mut self.told_settings().workspace, said.clone()) != said;
+        if self.may_change_settings(is_other).await {
             services.settings.set_workspace(&said);
         }
     }
@@ -234,23 +242,20 @@ impl Session {
     /// The client's options have changed.
     pub(super) async fn options_changed(self: &Arc<Self>, options: Value) {
         let Ok(services) = self.services().await else { return };
-        if self.may_change_settings(|told| std::mem::replace(&mut told.0, options.clone()) != options).await {
+        let is_other = std::mem::replace(&mut self.told_settings().options, options.clone()) != options;
+        if self.may_change_settings(is_other).await {
             services.settings.set_options(&options);
         }
     }
 
-    /// Returns whether what this client says of settings counts now. Where other connections share the engine, it doesn't: they
-    /// have settings of their own, which might be stricter. `is_other` takes what the client says, and returns whether
-    /// it said something else before.
-    async fn may_change_settings(&self, is_other: impl FnOnce(&mut (Value, Value)) -> bool) -> bool {
-        let is_other = is_other(&mut self.told_settings());
-        let is_shared = match &self.engine_source {
-            EngineSource::Own => false,
-            EngineSource::Shared(_) => {
-                let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-                membership.as_ref().is_some_and(Membership::has_others)
-            }
-            EngineSource::Lent(_) => true,
+    /// Returns whether what this client says of settings counts now. Where other editors share the engine, it doesn't: they
+    /// have settings of their own, which might be stricter. `is_other` tells whether it said something else before.
+    async fn may_change_settings(&self, is_other: bool) -> bool {
+        let is_shared = {
+            let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+            // What a page says counts for no editor whose engine it is lent.
+            matches!(self.engine_source, EngineSource::Lent(_))
+                || membership.as_ref().is_some_and(Membership::has_other_editors)
         };
         if is_shared && is_other {
             let message = "the settings of this editor have changed, but other editors work on the same requests: reload \
@@ -260,7 +265,7 @@ impl Session {
         !is_shared
     }
 
-    fn told_settings(&self) -> MutexGuard<'_, (Value, Value)> {
+    fn told_settings(&self) -> MutexGuard<'_, ToldSettings> {
         self.told_settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

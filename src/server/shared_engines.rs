@@ -2,24 +2,32 @@
 //!
 //! Connections with one workspace share its engine if the same settings count for them, so nobody's request runs by settings
 //! that its user did not choose. A connection brings its documents and its editor along and takes them away again; the
-//! engine and its requests stay.
+//! engine and its requests stay. No lock is held while something is read or opened, so that a slow workspace keeps only its own
+//! clients waiting.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, watch};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tower_lsp::jsonrpc::Error;
 
 use super::failure;
+use super::left_requests::{LeftRequests, Mark};
 use super::services::{WorkspaceOpening, WorkspaceServices};
 use super::subscription::Requests;
 use crate::live_settings::Configured;
 use crate::view::waits_for_user;
+use roo_engine::engine::EngineError;
+use roo_engine::engine::clock::Clock;
 use roo_protocol::error::ErrorKind;
-use roo_protocol::ids::{TaskId, Urid};
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::{Digest, TaskId, Urid};
 use roo_protocol::task::TaskState;
 use roo_workspace::{AttachedEditor, Attachment};
 
@@ -27,21 +35,82 @@ use roo_workspace::{AttachedEditor, Attachment};
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The engines of a process.
-#[derive(Default)]
 pub(crate) struct SharedEngines {
-    engines: Mutex<Vec<SharedEngine>>,
+    engines: Mutex<Engines>,
+    /// Taken while an engine is looked for and opened, so that no workspace gets two for the same settings.
+    openings: Mutex<HashMap<EnginePlace, Arc<tokio::sync::Mutex<()>>>>,
+    /// Work that no connection waits for: engines end that nobody needs, requests are resumed.
+    background: TaskTracker,
+    left: Arc<LeftRequests>,
     /// Counts what happens in requests.
     activity: watch::Sender<u64>,
 }
 
-struct SharedEngine {
+/// The engines, in the order in which they were opened.
+#[derive(Default)]
+struct Engines {
+    open: Vec<Arc<SharedEngine>>,
+    /// No engine is opened any more.
+    is_ended: bool,
+}
+
+/// What decides by itself which engine serves a connection; its settings do besides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct EnginePlace {
     folders: Vec<PathBuf>,
     settings_file: PathBuf,
+}
+
+impl EnginePlace {
+    /// Marks requests of an engine here, by these settings.
+    fn mark(&self, configured: &Configured) -> Mark {
+        // Plain values always become JSON.
+        let settings = serde_json::to_vec(&*configured.settings).unwrap_or_default();
+        Mark {
+            folders: self.folders.clone(),
+            settings_file: self.settings_file.clone(),
+            settings: Digest::of(settings),
+        }
+    }
+}
+
+struct SharedEngine {
+    place: EnginePlace,
     services: Arc<WorkspaceServices>,
-    /// The number of connections.
-    members: Arc<AtomicUsize>,
+    members: Arc<Members>,
     /// Ends what follows its requests.
     _following: DropGuard,
+}
+
+/// The number of connections of each kind.
+#[derive(Default)]
+struct Members {
+    editors: AtomicUsize,
+    terminals: AtomicUsize,
+}
+
+impl Members {
+    fn of(&self, kind: ConnectionKind) -> &AtomicUsize {
+        match kind {
+            ConnectionKind::Editor => &self.editors,
+            ConnectionKind::Terminal => &self.terminals,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.editors.load(Ordering::SeqCst) + self.terminals.load(Ordering::SeqCst)
+    }
+}
+
+/// Kind of client behind a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ConnectionKind {
+    /// It has documents and settings of its own.
+    #[default]
+    Editor,
+    /// It follows or starts requests, and has no say in their settings.
+    Terminal,
 }
 
 /// How a connection takes part in a process that serves several.
@@ -49,6 +118,8 @@ struct SharedEngine {
 pub(crate) struct Sharing {
     /// The engines that all share.
     pub(crate) engines: Arc<SharedEngines>,
+    /// The kind of its client.
+    pub(crate) kind: ConnectionKind,
     /// The request that the connection is about: it joins the engine in which that lives, whatever settings count there.
     pub(crate) request: Option<TaskId>,
 }
@@ -65,20 +136,22 @@ pub(super) enum EngineSource {
 
 /// A connection's place among those that share an engine. Dropping it takes its editor away.
 pub(super) struct Membership {
-    members: Arc<AtomicUsize>,
+    members: Arc<Members>,
+    kind: ConnectionKind,
     _attachment: Attachment,
 }
 
 impl Membership {
-    /// Returns whether other connections share the engine now.
-    pub(super) fn has_others(&self) -> bool {
-        self.members.load(Ordering::SeqCst) > 1
+    /// Returns whether other editors share the engine now.
+    pub(super) fn has_other_editors(&self) -> bool {
+        let own = usize::from(self.kind == ConnectionKind::Editor);
+        self.members.editors.load(Ordering::SeqCst) > own
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.members.fetch_sub(1, Ordering::SeqCst);
+        self.members.of(self.kind).fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -91,6 +164,8 @@ pub(crate) struct LiveRequest {
     pub(crate) state: TaskState,
     /// True if something in it goes on without its user.
     pub(crate) is_at_work: bool,
+    /// The number of its tasks that wait for their user.
+    pub(crate) waiting: usize,
     /// Of its workspace.
     pub(crate) folders: Vec<PathBuf>,
     /// The number of connections to its workspace.
@@ -98,69 +173,141 @@ pub(crate) struct LiveRequest {
 }
 
 impl SharedEngines {
+    /// No engines yet. `left` tells which requests a process was killed with.
+    pub(crate) fn new(left: LeftRequests) -> Self {
+        Self {
+            engines: Mutex::default(),
+            openings: Mutex::default(),
+            background: TaskTracker::new(),
+            left: Arc::new(left),
+            activity: watch::Sender::default(),
+        }
+    }
+
+    /// The services of the workspace in which a request lives, and the place of a connection there.
+    fn join_request(
+        &self,
+        request: &TaskId,
+        editor: AttachedEditor,
+        kind: ConnectionKind,
+    ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
+        let engines = self.lock();
+        let Some(engine) = engines.open.iter().find(|engine| engine.has(request)) else {
+            let message = format!("the request {request} no longer lives here");
+            let hint = "List the live requests again.";
+            return Err(failure(ErrorKind::NotFound, message, Some(request.clone()), hint));
+        };
+        Ok(engine.admit(editor, kind))
+    }
+
     /// The services of a workspace, by these settings, and the place of a connection there. They are opened if no connection
     /// has needed them before.
     async fn join(
         &self,
-        request: Option<&TaskId>,
         opening: WorkspaceOpening,
         editor: AttachedEditor,
+        kind: ConnectionKind,
     ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
-        let mut engines = self.engines.lock().await;
-        let found = match request {
-            Some(request) => {
-                let found = engines.iter().position(|engine| engine.has(request));
-                let gone = || {
-                    let message = format!("the request {request} no longer lives here");
-                    failure(
-                        ErrorKind::NotFound,
-                        message,
-                        Some(request.clone()),
-                        "List the live requests again.",
-                    )
-                };
-                Some(found.ok_or_else(gone)?)
-            }
-            None => place_for(&engines, &opening).await,
+        let place = EnginePlace {
+            folders: opening.folders.clone(),
+            settings_file: opening.directories.config_file(),
         };
-        let place = match found {
-            Some(place) => place,
+        let turn = self.turn(&place);
+        let _turn = turn.lock().await;
+        if let Some(found) = self.find(&place, &opening).await {
+            let engines = self.lock();
+            // It may have been ended meanwhile.
+            if engines.open.iter().any(|engine| Arc::ptr_eq(engine, &found)) {
+                return Ok(found.admit(editor, kind));
+            }
+        }
+        self.end_unneeded();
+        let clock = Arc::clone(&opening.clock);
+        let services = WorkspaceServices::open(opening).await?;
+        let mark = place.mark(&services.settings.newest());
+        let following = self.follow(&services, mark.clone(), clock);
+        let members = Arc::default();
+        let engine = Arc::new(SharedEngine { place, services, members, _following: following });
+        let joined = {
+            let mut engines = self.lock();
+            (!engines.is_ended).then(|| {
+                engines.open.push(Arc::clone(&engine));
+                engine.admit(editor, kind)
+            })
+        };
+        match joined {
+            Some(joined) => {
+                self.background.spawn(resume_left(
+                    Arc::clone(&self.left),
+                    mark,
+                    Arc::clone(&engine.services),
+                ));
+                Ok(joined)
+            }
             None => {
-                let (folders, clock) = (opening.folders.clone(), Arc::clone(&opening.clock));
-                let settings_file = opening.directories.config_file();
-                end_unneeded(&mut engines);
-                let services = WorkspaceServices::open(opening).await?;
-                let mut requests = Requests::new(&services.engine);
-                let (activity, followed) = (self.activity.clone(), Arc::clone(&services));
-                let following = CancellationToken::new();
-                let ended = following.clone();
+                engine.end().await;
+                Err(Error::internal_error())
+            }
+        }
+    }
+
+    /// The turn of those that look for an engine at a place.
+    fn turn(&self, place: &EnginePlace) -> Arc<tokio::sync::Mutex<()>> {
+        let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        openings.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(openings.entry(place.clone()).or_default())
+    }
+
+    /// The engine at a place by whose settings agents may do the same.
+    async fn find(&self, place: &EnginePlace, opening: &WorkspaceOpening) -> Option<Arc<SharedEngine>> {
+        // What the client says was just read.
+        let wanted = opening.settings.newest();
+        for engine in self.open().into_iter().filter(|engine| engine.place == *place) {
+            if counts_as(engine.services.settings.read().await.as_ref(), &wanted) {
+                return Some(engine);
+            }
+        }
+        None
+    }
+
+    /// Counts what happens in the requests of an engine, and marks which of them are under way, until the result is dropped.
+    fn follow(&self, services: &Arc<WorkspaceServices>, mark: Mark, clock: Arc<dyn Clock>) -> DropGuard {
+        let mut requests = Requests::new(&services.engine);
+        let (activity, left) = (self.activity.clone(), Arc::clone(&self.left));
+        let followed = Arc::clone(services);
+        let following = CancellationToken::new();
+        let ended = following.clone();
+        let follow = async move {
+            while let Some(mut follower) = requests.next(&followed.engine).await {
+                let (activity, clock) = (activity.clone(), Arc::clone(&clock));
+                let (left, mark) = (Arc::clone(&left), mark.clone());
                 let follow = async move {
-                    while let Some(mut follower) = requests.next(&followed.engine).await {
-                        let (activity, clock) = (activity.clone(), Arc::clone(&clock));
-                        let follow = async move {
-                            while follower.next(|| clock.now()).await.is_ok() {
-                                activity.send_modify(|count| *count = count.wrapping_add(1));
-                            }
-                        };
-                        tokio::spawn(ended.clone().run_until_cancelled_owned(follow));
+                    while let Ok(events) = follower.next(|| clock.now()).await {
+                        match newest_state(follower.root(), &events) {
+                            // As it is found when it is opened: what was under way still is to go on.
+                            None | Some(TaskState::Interrupted) => {}
+                            Some(state) if state.is_final() => left.unmark(follower.root()).await,
+                            Some(_) => left.mark(follower.root(), &mark).await,
+                        }
+                        activity.send_modify(|count| *count = count.wrapping_add(1));
                     }
                 };
-                tokio::spawn(following.clone().run_until_cancelled_owned(follow));
-                engines.push(SharedEngine {
-                    folders,
-                    settings_file,
-                    services,
-                    members: Arc::default(),
-                    _following: following.drop_guard(),
-                });
-                engines.len() - 1
+                tokio::spawn(ended.clone().run_until_cancelled_owned(follow));
             }
         };
-        let Some(engine) = engines.get(place) else { return Err(Error::internal_error()) };
-        engine.members.fetch_add(1, Ordering::SeqCst);
-        let attachment = engine.services.engine.workspace().documents().attach(editor);
-        let membership = Membership { members: Arc::clone(&engine.members), _attachment: attachment };
-        Ok((Arc::clone(&engine.services), membership))
+        tokio::spawn(following.clone().run_until_cancelled_owned(follow));
+        following.drop_guard()
+    }
+
+    /// Ends the engines that have no connection and no live request.
+    fn end_unneeded(&self) {
+        let unneeded: Vec<_> = {
+            let mut engines = self.lock();
+            engines.open.extract_if(.., |engine| engine.is_unneeded()).collect()
+        };
+        for engine in unneeded {
+            self.background.spawn(async move { engine.end().await });
+        }
     }
 
     /// Tells that something happened in a request.
@@ -168,28 +315,22 @@ impl SharedEngines {
         self.activity.subscribe()
     }
 
-    /// The requests that live here. Reads their logs.
+    /// The requests that live here, by their ids. Reads their logs.
     pub(crate) async fn requests(&self) -> Vec<LiveRequest> {
-        let engines = self.engines.lock().await;
-        let mut all = Vec::new();
-        for engine in engines.iter() {
-            for journal in engine.services.engine.journals() {
-                let Ok(found) = engine.services.engine.tree(journal.root()).await else { continue };
-                let Some(root) = found.nodes.first() else { continue };
-                let Ok(known) = engine.services.engine.resumable(journal.root()).await else { continue };
-                all.push(LiveRequest {
-                    id: root.id.clone(),
-                    urid: known.urid,
-                    title: root.title.clone(),
-                    state: root.state,
-                    is_at_work: root.state != TaskState::Interrupted && !waits_for_user(&found.nodes),
-                    folders: engine.folders.clone(),
-                    connections: engine.members.load(Ordering::SeqCst),
-                });
-            }
-        }
-        all.sort_by(|one, other| one.id.cmp(&other.id));
-        all
+        self.requests_and(&[]).await
+    }
+
+    /// The requests that live here, and these, which have lived here before. Reads their logs.
+    pub(crate) async fn requests_and(&self, others: &[TaskId]) -> Vec<LiveRequest> {
+        let engines = self.open();
+        let found = engines.iter().map(|engine| engine.requests_and(others));
+        let mut all: Vec<_> = futures_util::future::join_all(found).await.into_iter().flatten().collect();
+        // Of two engines of one workspace, the one in which it lives comes first.
+        all.sort_by(|(one, one_lives), (other, other_lives)| {
+            one.id.cmp(&other.id).then(other_lives.cmp(one_lives))
+        });
+        all.dedup_by(|(later, _), (first, _)| later.id == first.id);
+        all.into_iter().map(|(request, _)| request).collect()
     }
 
     /// Returns whether a request goes on without its user. Reads the logs.
@@ -197,10 +338,28 @@ impl SharedEngines {
         self.requests().await.iter().any(|request| request.is_at_work)
     }
 
-    /// Stops all requests, leaving them to be resumed, and ends the servers that were started.
+    /// Stops all requests, leaving them to be resumed, and ends the servers that were started. No engine is opened any more.
     pub(crate) async fn shut_down(&self) {
-        let engines = std::mem::take(&mut *self.engines.lock().await);
-        futures_util::future::join_all(engines.iter().map(SharedEngine::end)).await;
+        let engines = {
+            let mut engines = self.lock();
+            engines.is_ended = true;
+            std::mem::take(&mut engines.open)
+        };
+        self.background.close();
+        let all = futures_util::future::join_all(engines.iter().map(|engine| engine.end()));
+        futures_util::future::join(all, self.background.wait()).await;
+        // What follows their requests ends with them.
+        drop(engines);
+        self.left.clear().await;
+    }
+
+    fn open(&self) -> Vec<Arc<SharedEngine>> {
+        self.lock().open.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Engines> {
+        // Every change under the lock is complete or not begun.
+        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,14 +370,60 @@ impl Sharing {
         opening: WorkspaceOpening,
         editor: AttachedEditor,
     ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
-        self.engines.join(self.request.as_ref(), opening, editor).await
+        match &self.request {
+            Some(request) => self.engines.join_request(request, editor, self.kind),
+            None => self.engines.join(opening, editor, self.kind).await,
+        }
     }
 }
 
 impl SharedEngine {
+    /// Counts a connection. Only under the lock of the engines, so that none of them is ended in between.
+    fn admit(&self, editor: AttachedEditor, kind: ConnectionKind) -> (Arc<WorkspaceServices>, Membership) {
+        self.members.of(kind).fetch_add(1, Ordering::SeqCst);
+        let attachment = self.services.engine.workspace().documents().attach(editor);
+        let membership = Membership { members: Arc::clone(&self.members), kind, _attachment: attachment };
+        (Arc::clone(&self.services), membership)
+    }
+
     /// Returns whether a request lives here.
     fn has(&self, request: &TaskId) -> bool {
         self.services.engine.journals().iter().any(|journal| journal.root() == request)
+    }
+
+    /// Returns whether it has no connection and no live request.
+    fn is_unneeded(&self) -> bool {
+        self.members.count() == 0 && self.services.engine.journals().is_empty()
+    }
+
+    /// The requests that live here, and those of the others that its workspace has; each with whether it lives here.
+    async fn requests_and(&self, others: &[TaskId]) -> Vec<(LiveRequest, bool)> {
+        let engine = &self.services.engine;
+        let mut ids: Vec<(TaskId, bool)> =
+            engine.journals().iter().map(|journal| (journal.root().clone(), true)).collect();
+        for other in others {
+            if !ids.iter().any(|(id, _)| id == other) {
+                ids.push((other.clone(), false));
+            }
+        }
+        let mut all = Vec::new();
+        for (id, lives) in ids {
+            let Ok(found) = engine.tree(&id).await else { continue };
+            let Some(root) = found.nodes.first() else { continue };
+            let Ok(known) = engine.resumable(&id).await else { continue };
+            let request = LiveRequest {
+                id: root.id.clone(),
+                urid: known.urid,
+                title: root.title.clone(),
+                state: root.state,
+                is_at_work: lives && root.state != TaskState::Interrupted && !waits_for_user(&found.nodes),
+                waiting: found.nodes.iter().filter(|node| node.state == TaskState::Waiting).count(),
+                folders: self.place.folders.clone(),
+                connections: self.members.count(),
+            };
+            all.push((request, lives));
+        }
+        all
     }
 
     /// Stops its requests, leaving them to be resumed, and ends its servers.
@@ -233,33 +438,118 @@ impl SharedEngine {
     }
 }
 
-/// Ends the engines that have no connection and no live request.
-fn end_unneeded(engines: &mut Vec<SharedEngine>) {
-    let is_unneeded = |engine: &mut SharedEngine| {
-        engine.members.load(Ordering::SeqCst) == 0 && engine.services.engine.journals().is_empty()
-    };
-    for engine in engines.extract_if(.., is_unneeded) {
-        tokio::spawn(async move { engine.end().await });
+/// Goes on with the requests of an engine that a process was killed with, if its user wants that. Who looks at one of the others
+/// finds it interrupted.
+async fn resume_left(left: Arc<LeftRequests>, mark: Mark, services: Arc<WorkspaceServices>) {
+    let resumes = services.settings.newest().settings.daemon.resume_after_crash;
+    for request in left.left_in(&mark).await {
+        if !resumes {
+            left.unmark(&request).await;
+            continue;
+        }
+        match services.engine.resume(&request).await {
+            // Its user was faster, and its events tell how it is.
+            Ok(()) | Err(EngineError::WrongState { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, %request, "a request that was under way can't be resumed");
+                left.unmark(&request).await;
+            }
+        }
     }
 }
 
-/// The place of the engine of this workspace by whose settings agents may do the same.
-async fn place_for(engines: &[SharedEngine], opening: &WorkspaceOpening) -> Option<usize> {
-    // What the client says was just read.
-    let wanted = opening.settings.newest();
-    let settings_file = opening.directories.config_file();
-    for (place, engine) in engines.iter().enumerate() {
-        if engine.folders == opening.folders
-            && engine.settings_file == settings_file
-            && counts_as(engine.services.settings.read().await.as_ref(), &wanted)
-        {
-            return Some(place);
-        }
-    }
-    None
+/// The newest state of a request's own task that these events tell.
+fn newest_state(request: &TaskId, events: &[Arc<EventParams>]) -> Option<TaskState> {
+    events.iter().rev().find_map(|params| match &params.event {
+        Event::TaskState { state, .. } if params.task_id == *request => Some(*state),
+        _ => None,
+    })
 }
 
 /// Returns whether agents may do the same by both.
 fn counts_as(one: &Configured, other: &Configured) -> bool {
     one.settings == other.settings && one.fault == other.fault
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use futures_util::FutureExt as _;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::live_settings::LiveSettings;
+    use roo_engine::engine::clock::SystemClock;
+    use roo_formats::config::Directories;
+    use roo_text::position::Encoding;
+
+    /// A connection to a workspace below a directory, with settings there.
+    fn opening(directory: &Path, workspace: &str) -> WorkspaceOpening {
+        let folder = directory.join(workspace);
+        std::fs::create_dir_all(&folder).unwrap();
+        let directories = Directories {
+            config: directory.join("config"),
+            state: directory.join("state"),
+            home: None,
+            settings_file: None,
+        };
+        let file = directories.config_file();
+        let settings = LiveSettings::load(file, Ok(None), &Value::Null, Arc::new(SystemClock));
+        WorkspaceOpening {
+            folders: vec![folder],
+            directories,
+            clock: Arc::new(SystemClock),
+            settings: Arc::new(settings),
+            documents: Arc::default(),
+            editor: None,
+            encoding: Encoding::Utf8,
+        }
+    }
+
+    fn editor() -> AttachedEditor {
+        AttachedEditor { documents: Arc::default(), editor: None, encoding: Encoding::Utf8 }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_workspace_that_is_slow_to_open_keeps_only_its_own_clients_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let join = |workspace| shared.join(opening(&root, workspace), editor(), ConnectionKind::Editor);
+        let slow = opening(&root, "slow");
+        let turn = shared
+            .turn(&EnginePlace { folders: slow.folders, settings_file: slow.directories.config_file() });
+        let held = turn.lock().await;
+        let mut waiting = Box::pin(join("slow"));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let other = join("quick").await;
+        assert!(other.is_ok(), "it does not wait");
+        assert_eq!(shared.requests().await.len(), 0);
+        drop(held);
+        assert!(waiting.await.is_ok());
+        assert_eq!(shared.open().len(), 2);
+        shared.shut_down().await;
+        assert!(join("quick").await.is_err(), "nothing is opened any more");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_terminal_is_no_editor_among_those_that_share_an_engine() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let join = async |kind| shared.join(opening(&root, "w"), editor(), kind).await.unwrap();
+        let (_, first) = join(ConnectionKind::Editor).await;
+        let (_, terminal) = join(ConnectionKind::Terminal).await;
+        assert_eq!(shared.open().len(), 1);
+        assert!(!first.has_other_editors() && terminal.has_other_editors());
+        let (_, second) = join(ConnectionKind::Editor).await;
+        assert!(first.has_other_editors());
+        drop((second, terminal));
+        assert!(!first.has_other_editors());
+        drop(first);
+        shared.end_unneeded();
+        assert_eq!(shared.open().len(), 0);
+        shared.shut_down().await;
+    }
 }

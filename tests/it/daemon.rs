@@ -427,14 +427,14 @@ fn a_daemon_is_there_for_as_long_as_a_request_works() {
 }
 
 /// `roo-lsp attach`, as it runs.
-struct Terminal {
+pub struct Terminal {
     child: std::process::Child,
     output: std::sync::mpsc::Receiver<String>,
     seen: String,
 }
 
 impl Terminal {
-    fn attach(user: &DaemonUser, arguments: &[&str]) -> Self {
+    pub fn attach(user: &DaemonUser, arguments: &[&str]) -> Self {
         let arguments = [&["attach"] as &[&str], arguments].concat();
         let mut command = user.command(&arguments);
         let mut child =
@@ -455,7 +455,7 @@ impl Terminal {
 
     /// Waits until this is shown.
     #[track_caller]
-    fn shows(&mut self, text: &str) {
+    pub fn shows(&mut self, text: &str) {
         while !self.seen.contains(text) {
             match self.output.recv_timeout(DEADLINE) {
                 Ok(piece) => self.seen.push_str(&piece),
@@ -464,12 +464,12 @@ impl Terminal {
         }
     }
 
-    fn types(&mut self, line: &str) {
+    pub fn types(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Waits for the end: the exit code, and what was printed to standard output.
-    fn end(self) -> (i32, String) {
+    pub fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     }

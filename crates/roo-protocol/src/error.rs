@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Configuration,
     /// The state directory can't be read or written.
     Storage,
+    /// The daemon ended before it answered. Whether it has done what was asked is not known.
+    Disconnected,
 }
 
 /// The `data` of a failed request.

@@ -14,7 +14,7 @@ use std::time::Instant;
 use tokio::sync::{oneshot, watch};
 
 use super::editor::Editor;
-use super::editor_state::EditorState;
+use super::editor_state::{DiagnosticsReport, EditorState};
 use super::encoding::TextEncoding;
 use super::file::{FileText, differs};
 use super::recent_writes::WrittenFiles;
@@ -236,7 +236,7 @@ impl Documents {
             id
         });
         *documents.host.lock().unwrap_or_else(PoisonError::into_inner) = Some((id, Arc::downgrade(self)));
-        if self.editor_state.adopt(&documents.editor_state) {
+        if self.editor_state.adopt(&documents.editor_state, id) {
             self.attached().active = id;
         }
         self.happened();
@@ -254,6 +254,11 @@ impl Documents {
         }
         if was_active {
             self.editor_state.set_active(None);
+        }
+        // What it said of a file may have replaced what another editor still says.
+        let forgotten = self.editor_state.forget(id);
+        for (other, editor) in self.editors() {
+            self.editor_state.restore(&editor.documents.editor_state, other, &forgotten);
         }
         self.happened();
     }
@@ -348,6 +353,13 @@ impl Documents {
         closed.map(drop).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })
     }
 
+    /// The documents open in this editor alone, by their URIs.
+    pub fn opened(&self) -> Vec<Document> {
+        let mut all: Vec<Document> = self.lock().iter().map(|(uri, entry)| entry.document(uri)).collect();
+        all.sort_by(|one, other| one.uri.cmp(&other.uri));
+        all
+    }
+
     /// A document by its URI, in any spelling of it.
     pub fn get(&self, uri: &str) -> Option<Document> {
         if let Some(document) = self.own(uri) {
@@ -374,6 +386,12 @@ impl Documents {
             found.retain(|found| Digest::of(&*found.document.text) == text);
         }
         found.into_iter().max_by_key(Found::rank).map(|found| found.document)
+    }
+
+    /// The document of the file at a real path in one editor. Of several there, as for [`Documents::at`].
+    pub(super) fn at_in(&self, path: &Path, editor: EditorId) -> Option<Document> {
+        let found = self.all_at(path).into_iter().filter(|found| found.document.editor == editor);
+        found.max_by_key(Found::rank).map(|found| found.document)
     }
 
     /// The documents with unsaved text of the file at a real path, in other editors than this one.
@@ -498,11 +516,11 @@ impl Documents {
     pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
         let Some(path) = path_of(&params.uri).map(|path| real_path(&path)) else { return };
         let text = self.at(&path).map(|document| document.text);
-        if let Some((_, host)) = self.host() {
-            let diagnostics = params.diagnostics.clone();
-            host.editor_state.set_diagnostics(path.clone(), diagnostics, text.as_deref(), encoding);
+        let report = DiagnosticsReport::new(params.diagnostics, text.as_deref(), encoding);
+        if let Some((id, host)) = self.host() {
+            host.editor_state.set_diagnostics(path.clone(), report.clone(), id);
         }
-        self.editor_state.set_diagnostics(path, params.diagnostics, text.as_deref(), encoding);
+        self.editor_state.set_diagnostics(path, report, EditorId::default());
         self.happened();
     }
 
@@ -570,6 +588,7 @@ mod tests {
 
     use super::*;
     use crate::uri::file_uri;
+    use roo_protocol::editor::{EditorDiagnostic, Severity};
     use roo_protocol::task::Position;
     use roo_text::position::Positions;
 
@@ -759,6 +778,48 @@ mod tests {
         assert_eq!(shared.with_files().len(), 1, "a file is one file");
         let elsewhere = shared.unsaved_elsewhere(&path, EditorId(1));
         assert_eq!(elsewhere.iter().map(|document| document.editor).collect::<Vec<_>>(), [EditorId(2)]);
+    }
+
+    #[test]
+    fn what_an_editor_has_reported_ends_with_it() {
+        let problem = |message: &str| EditorDiagnostic {
+            range: Range::default(),
+            severity: Severity::Error,
+            source: None,
+            message: message.to_owned(),
+        };
+        let report = |editor: &Documents, uri: &str, messages: &[&str]| {
+            let diagnostics = messages.iter().map(|message| problem(message)).collect();
+            editor.set_diagnostics(
+                EditorDiagnosticsParams { uri: uri.to_owned(), diagnostics },
+                Encoding::Utf8,
+            );
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let shared = Arc::new(Documents::default());
+        let workspace = crate::Workspace::open(crate::Setup {
+            folders: vec![root.clone()],
+            state_directory: root.join("state"),
+            documents: Arc::clone(&shared),
+            editor: None,
+            encoding: Encoding::Utf8,
+        })
+        .unwrap();
+        let messages = || {
+            let found = workspace.diagnostics()?;
+            Some(found.into_iter().map(|found| found.message).collect::<Vec<_>>())
+        };
+        let ((one, one_is_there), (other, other_is_there)) = (attached(&shared), attached(&shared));
+        let (both, only) = (file_uri(&root.join("a.rs")), file_uri(&root.join("b.rs")));
+        report(&other, &both, &["of the other"]);
+        report(&one, &both, &["of the one"]);
+        report(&one, &only, &["of a file that the other has not looked at"]);
+        assert_eq!(messages().unwrap().len(), 2);
+        drop(one_is_there);
+        assert_eq!(messages().unwrap(), ["of the other"], "its report counts again");
+        drop(other_is_there);
+        assert_eq!(messages(), None, "no editor is left that could report anything");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::documents::EditorId;
 use super::resolver::{Purpose, Resolved, real_path};
 use super::uri::path_of;
 use super::{ReadAccess, Workspace};
@@ -91,8 +92,8 @@ struct EditorReports {
     active: Option<ActiveLocation>,
     /// By real path.
     reports: HashMap<PathBuf, DiagnosticsReport>,
-    /// Numbers of the last reports of files without problems.
-    clean: HashMap<PathBuf, u64>,
+    /// Numbers of the last reports of files without problems, and who reported.
+    clean: HashMap<PathBuf, (u64, EditorId)>,
     /// Number of reports; 0 before the first one.
     reported: u64,
 }
@@ -104,10 +105,13 @@ struct ActiveLocation {
     visible: Option<LineRange>,
 }
 
+/// The diagnostics of one file, as an editor reported them last.
 #[derive(Clone)]
-struct DiagnosticsReport {
+pub(super) struct DiagnosticsReport {
     /// Number of the report.
     number: u64,
+    /// The editor that reported.
+    editor: EditorId,
     errors: usize,
     warnings: usize,
     /// The worst first, without their path.
@@ -137,7 +141,7 @@ impl EditorState {
     fn reports(&self) -> Option<Vec<(PathBuf, DiagnosticsReport)>> {
         let mut reports: Vec<(PathBuf, DiagnosticsReport)> = {
             let said = self.lock();
-            if said.reported == 0 {
+            if said.reports.is_empty() && said.clean.is_empty() {
                 return None;
             }
             said.reports.iter().map(|(path, report)| (path.clone(), report.clone())).collect()
@@ -152,7 +156,7 @@ impl EditorState {
 
 impl EditorState {
     /// Takes over what another editor has reported. Returns whether it has an active file.
-    pub(super) fn adopt(&self, other: &Self) -> bool {
+    pub(super) fn adopt(&self, other: &Self, editor: EditorId) -> bool {
         let (active, reports, clean) = {
             let other = other.lock();
             let clean: Vec<PathBuf> = other.clean.keys().cloned().collect();
@@ -160,16 +164,41 @@ impl EditorState {
         };
         let mut said = self.lock();
         for path in clean {
-            said.report(path, None);
+            said.report(path, None, editor);
         }
         for (path, report) in reports {
-            said.report(path, Some(report));
+            said.report(path, Some(report), editor);
         }
         let is_active = active.is_some();
         if is_active {
             said.active = active;
         }
         is_active
+    }
+
+    /// Drops what an editor has reported of files, and returns which ones these were.
+    pub(super) fn forget(&self, editor: EditorId) -> Vec<PathBuf> {
+        let mut said = self.lock();
+        let reports = said.reports.extract_if(|_, report| report.editor == editor).map(|(path, _)| path);
+        let mut forgotten: Vec<PathBuf> = reports.collect();
+        let clean = said.clean.extract_if(|_, (_, reporter)| *reporter == editor).map(|(path, _)| path);
+        forgotten.extend(clean);
+        forgotten
+    }
+
+    /// Takes over what another editor has reported of these files.
+    pub(super) fn restore(&self, other: &Self, editor: EditorId, paths: &[PathBuf]) {
+        let reports: Vec<(PathBuf, Option<DiagnosticsReport>)> = {
+            let other = other.lock();
+            let known = paths
+                .iter()
+                .filter(|path| other.reports.contains_key(*path) || other.clean.contains_key(*path));
+            known.map(|path| (path.clone(), other.reports.get(path).cloned())).collect()
+        };
+        let mut said = self.lock();
+        for (path, report) in reports {
+            said.report(path, report, editor);
+        }
     }
 
     /// See [`super::Documents::set_active`].
@@ -184,14 +213,19 @@ impl EditorState {
         self.lock().active = active;
     }
 
-    /// Replaces the diagnostics of the file at a real path. Positions are those in `text`, the file's if it is open.
-    pub(super) fn set_diagnostics(
-        &self,
-        path: PathBuf,
+    /// Replaces the diagnostics of the file at a real path.
+    pub(super) fn set_diagnostics(&self, path: PathBuf, report: DiagnosticsReport, editor: EditorId) {
+        self.lock().report(path, (!report.found.is_empty()).then_some(report), editor);
+    }
+}
+
+impl DiagnosticsReport {
+    /// A report of these. Positions are those in `text`, the file's if it is open.
+    pub(super) fn new(
         mut diagnostics: Vec<EditorDiagnostic>,
         text: Option<&str>,
         encoding: Encoding,
-    ) {
+    ) -> Self {
         let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         diagnostics.sort_by_key(|found| (found.severity, found.range.start));
@@ -199,15 +233,13 @@ impl EditorState {
         let positions = text.map(|text| (text, Positions::new(text, encoding)));
         let found: Vec<FoundDiagnostic> =
             diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
-
-        let report = DiagnosticsReport { number: 0, errors, warnings, found };
-        self.lock().report(path, (!report.found.is_empty()).then_some(report));
+        Self { number: 0, editor: EditorId::default(), errors, warnings, found }
     }
 }
 
 impl EditorReports {
     /// Takes the newest report about a file; none says that it has no problems.
-    fn report(&mut self, path: PathBuf, report: Option<DiagnosticsReport>) {
+    fn report(&mut self, path: PathBuf, report: Option<DiagnosticsReport>, editor: EditorId) {
         self.reported += 1;
         let number = self.reported;
         let Some(report) = report else {
@@ -215,11 +247,11 @@ impl EditorReports {
             if self.clean.len() >= FILES {
                 self.clean.clear();
             }
-            self.clean.insert(path, number);
+            self.clean.insert(path, (number, editor));
             return;
         };
         self.clean.remove(&path);
-        self.reports.insert(path, DiagnosticsReport { number, ..report });
+        self.reports.insert(path, DiagnosticsReport { number, editor, ..report });
         if self.reports.len() > FILES {
             let oldest = self.reports.iter().min_by_key(|(_, report)| report.number);
             if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
@@ -282,7 +314,7 @@ impl Workspace {
         self.documents.at(place.absolute())?;
         let said = self.documents.editor_state().lock();
         let Some(report) = said.reports.get(place.absolute()) else {
-            let number = *said.clean.get(place.absolute())?;
+            let (number, _) = *said.clean.get(place.absolute())?;
             return Some(FileReport { number, diagnostics: vec![] });
         };
         let path = place.display();

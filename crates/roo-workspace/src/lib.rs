@@ -495,17 +495,17 @@ impl Workspace {
                     false => WriteError::Stale { path: path(), expected: current, actual },
                 });
             }
-            Err(_) => return Err(self.unconfirmed(target)),
+            Err(_) => return Err(self.unconfirmed(target, document)),
         }
         match timeout(CHANGE_DEADLINE, reached).await {
             Ok(Ok(changed)) => Ok(written(Digest::of(&*changed.text))),
             // Closed meanwhile, or never seen.
-            Ok(Err(_)) | Err(_) => Err(self.unconfirmed(target)),
+            Ok(Err(_)) | Err(_) => Err(self.unconfirmed(target, document)),
         }
     }
 
-    fn unconfirmed(&self, target: &Resolved) -> WriteError {
-        let actual = self.documents.at(target.absolute()).map(|now| Digest::of(&*now.text));
+    fn unconfirmed(&self, target: &Resolved, document: &Document) -> WriteError {
+        let actual = self.documents.now(document).map(|now| Digest::of(&*now.text));
         WriteError::Unconfirmed { path: target.display(), actual }
     }
 

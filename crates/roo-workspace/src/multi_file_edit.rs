@@ -272,8 +272,11 @@ impl Workspace {
                 });
             }
         }
-        let changed = edits.iter().zip(removed_encodings);
-        let changed = changed.map(|(edit, encoding)| self.changed(edit, encoding)).collect();
+        let changed = edits.iter().zip(removed_encodings).map(|(edit, encoding)| {
+            let open = open.iter().find(|open| std::ptr::eq(open.edit, edit));
+            self.changed(edit, open, encoding)
+        });
+        let changed = changed.collect();
         for one in &open {
             self.tell_others(one.edit.file(), one.document.editor);
         }
@@ -339,9 +342,17 @@ impl Workspace {
         Ok(Some(BytesEdit { file: file.clone(), before: Some(before.into()), after: Some(after.into()) }))
     }
 
-    fn changed(&self, edit: &FileEdit, removed_encoding: Option<TextEncoding>) -> ChangedFile {
+    fn changed(
+        &self,
+        edit: &FileEdit,
+        open: Option<&OpenFileEdit<'_>>,
+        removed_encoding: Option<TextEncoding>,
+    ) -> ChangedFile {
         let place = edit.moved_to().unwrap_or(edit.file());
-        let document = self.documents.at(place.absolute());
+        let document = match open {
+            Some(open) => self.edited(open),
+            None => self.documents.at_with(place.absolute(), edit.after().map(Digest::of)),
+        };
         let after = edit.after().map(|after| match &document {
             Some(document) => Digest::of(&*document.text),
             None => digest_on_disk(place).unwrap_or_else(|| Digest::of(after)),
@@ -356,6 +367,16 @@ impl Workspace {
             after,
             text_after,
             removed_encoding,
+        }
+    }
+
+    /// The document that an edit was made in, as it is now, whatever other editors have of its file.
+    fn edited(&self, open: &OpenFileEdit<'_>) -> Option<Document> {
+        match open.edit.moved_to() {
+            Some(to) if matches!(open.change, DocumentChange::Rename { .. }) => {
+                self.documents.at_in(to.absolute(), open.document.editor)
+            }
+            _ => self.documents.now(&open.document),
         }
     }
 
@@ -511,7 +532,7 @@ impl Workspace {
                 (Some(expected), _) => matches!(timeout_at(deadline, expected).await, Ok(Ok(_))),
                 (None, FileEdit::Delete { file, .. }) => !is_on_disk(file),
                 (None, FileEdit::Move { from, to, after, .. }) => {
-                    !is_on_disk(from) && self.holds(to, after, deadline).await
+                    !is_on_disk(from) && self.holds(to, one.document.editor, after, deadline).await
                 }
                 (None, _) => true,
             };
@@ -522,11 +543,17 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits until a document has a text. Returns whether it does.
-    pub(super) async fn holds(&self, place: &Resolved, text: &str, deadline: Instant) -> bool {
+    /// Waits until the document of a file in an editor has a text; without one, the file on disk. Returns whether it does.
+    pub(super) async fn holds(
+        &self,
+        place: &Resolved,
+        editor: EditorId,
+        text: &str,
+        deadline: Instant,
+    ) -> bool {
         let mut happenings = self.documents.subscribe();
         loop {
-            let holds = match self.documents.at(place.absolute()) {
+            let holds = match self.documents.at_in(place.absolute(), editor) {
                 Some(document) => document.text.lines().eq(text.lines()),
                 None => digest_of_text(place.absolute()) == Some(Digest::of(text)),
             };
@@ -577,7 +604,9 @@ impl Workspace {
         for one in open {
             let file = one.edit.file();
             let is_back = match &one.change {
-                DocumentChange::Text { .. } => self.holds(file, &one.document.text, deadline).await,
+                DocumentChange::Text { .. } => {
+                    self.holds(file, one.document.editor, &one.document.text, deadline).await
+                }
                 _ => is_on_disk(file),
             };
             if !is_back {

@@ -13,9 +13,9 @@ use super::encoding::TextEncoding;
 use super::file::{Contents, EDIT_LIMIT, read_disk};
 use super::multi_file_edit::{ChangedFile, FileEdit};
 use super::resolver::Resolved;
-use super::{CHANGE_DEADLINE, EditorId, Workspace, blocking, is_on_disk};
+use super::{CHANGE_DEADLINE, Document, EditorId, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
-use roo_text::position::{Encoding, minimal_edits};
+use roo_text::position::minimal_edits;
 
 /// Result of a user's review of one file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Workspace {
     pub async fn review(&self, edits: &[FileEdit], label: &str) -> Result<Vec<Reviewed>, WriteError> {
         let first = || edits.first().map(|edit| edit.file().display()).unwrap_or_default();
         let refused = |reason: &str| WriteError::Refused { path: first(), reason: reason.to_owned() };
-        let holders = edits.iter().filter_map(|edit| self.documents.at(edit.file().absolute()));
+        let holders = edits.iter().filter_map(|edit| self.holder(edit));
         let holders: Vec<EditorId> = holders.map(|document| document.editor).collect();
         let mut reviewers = self.reviewers();
         let place = reviewers.iter().position(|(id, _)| holders.iter().all(|holder| holder == id));
@@ -71,28 +71,34 @@ impl Workspace {
             for place in edit.places() {
                 self.check_ignored(place)?;
             }
-            changes.push(self.to_review(edit, self.encoding_of(id)).await?);
+            changes.push(self.to_review(edit, id).await?);
         }
         // The files count, not the editor's answer.
         if let Err(EditRefused { reason }) = editor.review(label, changes).await {
             tracing::debug!(reason, "a review ended without all changes");
-            return Ok(self.reviewed(edits, removed_encodings).await);
+            return Ok(self.reviewed(edits, id, removed_encodings).await);
         }
         // Its texts may come after its answer.
         let deadline = Instant::now() + CHANGE_DEADLINE;
         for edit in edits {
             if let (Some(after), place) = (edit.after(), edit.moved_to().unwrap_or(edit.file()))
-                && !self.holds(place, after, deadline).await
+                && !self.holds(place, id, after, deadline).await
             {
                 break;
             }
         }
-        Ok(self.reviewed(edits, removed_encodings).await)
+        Ok(self.reviewed(edits, id, removed_encodings).await)
     }
 
-    async fn to_review(&self, edit: &FileEdit, encoding: Encoding) -> Result<DocumentChange, WriteError> {
-        let (file, document) = (edit.file(), self.documents.at(edit.file().absolute()));
-        let now = self.text_of(file).await;
+    /// The document that an edit was made from.
+    fn holder(&self, edit: &FileEdit) -> Option<Document> {
+        self.documents.at_with(edit.file().absolute(), edit.before().map(Digest::of))
+    }
+
+    async fn to_review(&self, edit: &FileEdit, editor: EditorId) -> Result<DocumentChange, WriteError> {
+        let (file, document) = (edit.file(), self.holder(edit));
+        let encoding = self.encoding_of(editor);
+        let now = self.text_of(file, editor).await;
         if now.as_deref() != edit.before() {
             let path = file.display();
             return Err(match edit.before().map(Digest::of) {
@@ -119,6 +125,7 @@ impl Workspace {
     async fn reviewed(
         &self,
         edits: &[FileEdit],
+        editor: EditorId,
         removed_encodings: Vec<Option<TextEncoding>>,
     ) -> Vec<Reviewed> {
         let same = |now: Option<&str>, wanted: Option<&str>| match (now, wanted) {
@@ -128,10 +135,13 @@ impl Workspace {
         let mut all = Vec::new();
         for (edit, removed_encoding) in edits.iter().zip(removed_encodings) {
             let place = edit.moved_to().unwrap_or(edit.file());
-            let now = self.text_of(place).await;
-            let is_gone = edit.moved_to().is_none() || self.text_of(edit.file()).await.is_none();
+            let now = self.text_of(place, editor).await;
+            let is_gone = edit.moved_to().is_none() || self.text_of(edit.file(), editor).await.is_none();
             let changed = ChangedFile {
-                uri: self.documents.at(place.absolute()).map_or_else(|| place.uri(), |document| document.uri),
+                uri: self
+                    .documents
+                    .at_in(place.absolute(), editor)
+                    .map_or_else(|| place.uri(), |document| document.uri),
                 before: edit.before().map(Digest::of),
                 after: now.as_deref().map(Digest::of),
                 text_after: now.as_deref().map(Digest::of),
@@ -139,7 +149,7 @@ impl Workspace {
             };
             all.push(if is_gone && same(now.as_deref(), edit.after()) {
                 Reviewed::Taken(changed)
-            } else if same(self.text_of(edit.file()).await.as_deref(), edit.before())
+            } else if same(self.text_of(edit.file(), editor).await.as_deref(), edit.before())
                 && (edit.moved_to().is_none() || now.is_none())
             {
                 Reviewed::Left
@@ -150,9 +160,9 @@ impl Workspace {
         all
     }
 
-    /// The text of a document, or of the file where none is open.
-    async fn text_of(&self, place: &Resolved) -> Option<String> {
-        if let Some(document) = self.documents.at(place.absolute())
+    /// The text of a document in an editor, or of the file where none is open there.
+    async fn text_of(&self, place: &Resolved, editor: EditorId) -> Option<String> {
+        if let Some(document) = self.documents.at_in(place.absolute(), editor)
             && (is_on_disk(place) || !document.text.is_empty())
         {
             return Some(document.text.to_string());

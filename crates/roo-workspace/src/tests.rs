@@ -288,6 +288,28 @@ async fn an_edit_that_does_not_show_is_unconfirmed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_two_editors_the_one_that_was_asked_says_what_became_of_the_edit() {
+    let fixture = Fixture::with(None);
+    fs::write(fixture.path("a.rs"), "disk").unwrap();
+    let uri = file_uri(&fixture.path("a.rs"));
+    let attached = |text: &str| {
+        let documents = Arc::new(Documents::default());
+        let editor: Arc<dyn Editor> = Arc::new(FakeEditor {
+            documents: Arc::clone(&documents),
+            behaviour: Behaviour::Lies,
+            labels: Mutex::default(),
+        });
+        documents.open(&uri, 1, text);
+        let editor = AttachedEditor { documents, editor: Some(editor), encoding: Encoding::Utf16 };
+        fixture.workspace.documents.attach(editor)
+    };
+    let (_asked, _other) = (attached("read by the task"), attached("typed since in the other"));
+    let error = fixture.write("a.rs", Some("read by the task"), "new").await.unwrap_err();
+    let actual = Some(Digest::of("read by the task"));
+    assert!(matches!(error, WriteError::Unconfirmed { actual: found, .. } if found == actual), "{error:?}");
+}
+
 #[tokio::test]
 async fn an_editor_may_care_for_line_ends_itself() {
     let fixture = Fixture::new(Behaviour::AppliesItsOwnWay);

@@ -16,6 +16,7 @@ use tower_lsp::ls_types::{
 use tower_lsp::{Client, LanguageServer, LspService};
 
 use super::*;
+use crate::message_frames::Frame;
 
 struct Backend {
     client: Client,

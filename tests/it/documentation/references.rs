@@ -188,6 +188,7 @@ fn the_settings_have_their_reference() {
         ("SystemContext", "`systemContext`"),
         ("IndexSettings", "`index`"),
         ("ImageGenerationSettings", "`imageGeneration`"),
+        ("DaemonSettings", "`daemon`"),
     ] {
         let object = if name.is_empty() { &schema } else { &schema["$defs"][name] };
         write!(page, "\n## {heading}\n\n{}\n\n", text_of(object)).unwrap();
@@ -196,7 +197,7 @@ fn the_settings_have_their_reference() {
     // Nothing that has keys of its own may be missing above.
     let objects =
         schema["$defs"].as_object().unwrap().iter().filter(|(_, one)| one["properties"].is_object());
-    assert_eq!(objects.count(), 15, "a new object of settings needs a heading above");
+    assert_eq!(objects.count(), 16, "a new object of settings needs a heading above");
     assert_is("settings.md", &page);
 }
 

@@ -1044,6 +1044,7 @@ redactSecrets: false
             "index": { "enabled": true, "embeddings": "evil" },
             "imageGeneration": { "profile": "evil", "api": "chat" },
             "ipcSocket": "/evil/roo.sock",
+            "daemon": { "resumeAfterCrash": true, "notifications": "notify-send" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

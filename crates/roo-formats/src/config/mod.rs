@@ -31,9 +31,10 @@ pub use price::Price;
 pub use profile::{Headers, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{
-    AutoApprove, BranchWorktrees, BrowserSettings, CONTEXT_COMMAND, DelegationSettings, Execute, ExecuteMode,
-    ImageApi, ImageGenerationSettings, IndexSettings, IntentSettings, Limits, ModeSettings, RequireIntent,
-    RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
+    AutoApprove, BranchWorktrees, BrowserSettings, CONTEXT_COMMAND, DaemonSettings, DelegationSettings,
+    Execute, ExecuteMode, ImageApi, ImageGenerationSettings, IndexSettings, IntentSettings, Limits,
+    ModeSettings, Notifications, RequireIntent, RunContext, SandboxLevel, SandboxSettings, Settings,
+    SystemContext,
 };
 pub use settings_file::SettingsFile;
 pub use source::SettingsSource;

@@ -60,6 +60,8 @@ pub struct Settings {
     /// that only you can enter. `ROO_CODE_IPC_SOCKET_PATH` in the server's environment counts before it. It is read when an
     /// editor opens a workspace.
     pub ipc_socket: Option<PathBuf>,
+    /// The daemon that serves the user's editors and terminals.
+    pub daemon: DaemonSettings,
 }
 
 impl Default for Settings {
@@ -84,6 +86,7 @@ impl Default for Settings {
             index: IndexSettings::default(),
             image_generation: ImageGenerationSettings::default(),
             ipc_socket: None,
+            daemon: DaemonSettings::default(),
         }
     }
 }
@@ -244,6 +247,32 @@ pub struct SandboxSettings {
     /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
     /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
     pub env: Vec<VariablePattern>,
+}
+
+/// The daemon that serves the user's editors and terminals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSettings {
+    /// True if requests that were under way when the daemon was killed go on by themselves, once a client opens their workspace.
+    /// Else they wait until they are resumed.
+    pub resume_after_crash: bool,
+    /// How `roo-lsp attach` and `roo-lsp tasks watch` notify their user when a request asks something or ends.
+    pub notifications: Notifications,
+}
+
+/// A way to notify the user of a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notifications {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By the escape sequence OSC 9, which the terminal shows: iTerm2, WezTerm, Windows Terminal and others.
+    Osc9,
+    /// By the escape sequence OSC 777, which the terminal shows: foot, Ghostty, urxvt and others.
+    Osc777,
+    /// By the program `notify-send`, which desktops of Linux come with.
+    NotifySend,
 }
 
 /// The browser in which agents look at pages.
@@ -483,6 +512,7 @@ mod tests {
             "index": { "enabled": true, "embeddings": null },
             "imageGeneration": { "profile": null, "api": null },
             "ipcSocket": null,
+            "daemon": { "resumeAfterCrash": false, "notifications": "off" },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());

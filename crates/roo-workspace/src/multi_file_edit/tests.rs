@@ -231,6 +231,69 @@ async fn text_typed_meanwhile_stays_and_is_reported() {
     assert_eq!((fixture.buffer("b.txt").as_str(), &fixture.holds()[2]), ("unsaved\n", &"old\n".to_owned()));
 }
 
+/// Two editors that hold other unsaved text of `a.txt` each. The one that typed last is not the one whose text was read.
+struct TwoEditors {
+    fixture: Fixture,
+    read: Arc<FakeEditor>,
+    other: Arc<FakeEditor>,
+    _attached: [crate::Attachment; 2],
+}
+
+impl TwoEditors {
+    fn new() -> Self {
+        let fixture = Fixture::new(None);
+        let uri = file_uri(&fixture.path("a.txt"));
+        fixture.documents.close(&uri).unwrap();
+        let attach = |text: &str| {
+            let documents = Arc::new(Documents::default());
+            let editor = Arc::new(FakeEditor {
+                documents: Arc::clone(&documents),
+                does: FileOperations::default(),
+                part: FakeEditor::all,
+                answer: true,
+                asked: Mutex::default(),
+                meanwhile: Mutex::default(),
+            });
+            documents.open(&uri, 1, text);
+            let taking = Arc::clone(&editor) as Arc<dyn Editor>;
+            let attached =
+                crate::AttachedEditor { documents, editor: Some(taking), encoding: Encoding::Utf16 };
+            (editor, fixture.documents.attach(attached))
+        };
+        let ((read, one), (other, two)) = (attach("read\n"), attach("typed last\n"));
+        Self { fixture, read, other, _attached: [one, two] }
+    }
+
+    fn edits(&self) -> [FileEdit; 2] {
+        [self.fixture.update("a.txt", "read\n"), self.fixture.update("c.txt", "old\n")]
+    }
+
+    /// The text of `a.txt` in both.
+    fn texts(&self) -> [String; 2] {
+        let uri = file_uri(&self.fixture.path("a.txt"));
+        [&self.read, &self.other].map(|editor| editor.documents.get(&uri).unwrap().text.to_string())
+    }
+}
+
+#[tokio::test]
+async fn the_document_that_was_edited_says_what_became_of_a_file_that_two_editors_have() {
+    let two = TwoEditors::new();
+    let changed = two.fixture.workspace.write_all(&two.edits(), "label").await.unwrap();
+    assert_eq!(changed[0].after, Some(Digest::of("new\n")));
+    assert_eq!(two.texts(), ["new\n", "typed last\n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_is_taken_back_in_the_editor_that_made_it() {
+    let two = TwoEditors::new();
+    let place = two.fixture.path("c.txt");
+    let written = move || fs::write(place, "somebody's\n").unwrap();
+    *two.read.meanwhile.lock().unwrap() = Some(Box::new(written));
+    let error = two.fixture.workspace.write_all(&two.edits(), "label").await.unwrap_err();
+    assert!(matches!(&error, WriteError::Stale { path, .. } if path == "c.txt"), "{error}");
+    assert_eq!(two.texts(), ["read\n", "typed last\n"]);
+}
+
 #[tokio::test]
 async fn unsaved_text_that_no_editor_can_change_refuses_the_whole() {
     let fixture = Fixture::new(None);

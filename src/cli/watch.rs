@@ -1,0 +1,249 @@
+//! `roo-lsp tasks watch`: the requests that live in the user's daemons, as they change.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::notification::Notifier;
+use super::session::SessionContext;
+use super::signals::{Signal, Signals};
+use super::terminal;
+use super::{CliError, Ending};
+use crate::daemon::{self, RequestStatus, Watcher};
+use roo_protocol::ids::TaskId;
+use roo_text::render::{counted, exact_line, one_line};
+
+/// The longest title, in characters.
+const TITLE: usize = 60;
+/// The most lines that are drawn over: what has scrolled off can't be.
+const LINES: usize = 20;
+
+/// Shows the requests of the workspace, or of all, until the daemons have ended or the user has seen enough.
+pub(super) async fn watch(context: &SessionContext, of_all: bool) -> Result<Ending, CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::Other(error.to_string());
+    let found = daemon::find_all(&context.directories).await.map_err(|error| failed(&error))?;
+    let mut signals = Signals::listen()?;
+    let mut watchers = JoinSet::new();
+    let (told, mut changes) = mpsc::channel(1);
+    for (number, found) in found.iter().enumerate() {
+        match Watcher::connect(&found.place).await {
+            Ok(Some(watcher)) => drop(watchers.spawn(follow(watcher, number, told.clone()))),
+            Ok(None) => {}
+            Err(error) => writeln!(terminal::stderr(), "roo-lsp: a daemon can't be watched: {error}")?,
+        }
+    }
+    drop(told);
+    if watchers.is_empty() {
+        return Err(CliError::Other(
+            "no daemon runs; editors that start the server with --daemon and roo-lsp run --detach start it"
+                .to_owned(),
+        ));
+    }
+    let folder = (!of_all).then(|| context.folder.clone());
+    let mut board = Board::new(folder);
+    let mut notifier = Notifier::new(context.settings_to_look().daemon.notifications);
+    let mut screen = terminal::stdout_moves_cursor().then(Screen::default);
+    if let Some(screen) = &mut screen {
+        screen.draw(&board.table())?;
+    }
+    let ending = loop {
+        tokio::select! {
+            change = changes.recv() => {
+                let Some((number, requests)) = change else { break Ending::Done };
+                let changed = board.take(number, requests);
+                for change in &changed {
+                    if let Some(text) = change.calls_for() {
+                        notifier.notify(text, &change.request.title);
+                    }
+                }
+                match &mut screen {
+                    Some(screen) => screen.draw(&board.table())?,
+                    None => {
+                        let mut out = terminal::stdout();
+                        for change in &changed {
+                            writeln!(out, "{}", line_of(&change.request))?;
+                        }
+                        out.flush()?;
+                    }
+                }
+            }
+            signal = signals.next() => break match signal {
+                Signal::Interrupt => Ending::Done,
+                Signal::Terminate => Ending::Terminated,
+            },
+        }
+    };
+    notifier.finish().await;
+    Ok(ending)
+}
+
+/// Tells what a daemon says of its requests; nothing lives in one that has ended.
+async fn follow(mut watcher: Watcher, number: usize, told: mpsc::Sender<(usize, Vec<RequestStatus>)>) {
+    while let Some(status) = watcher.next().await {
+        if told.send((number, status.requests)).await.is_err() {
+            return;
+        }
+    }
+    let _ = told.send((number, vec![])).await;
+}
+
+/// The requests, as they were told last.
+struct Board {
+    /// The workspace whose requests are shown; none for all.
+    folder: Option<PathBuf>,
+    /// By their daemon and id.
+    requests: BTreeMap<(usize, TaskId), RequestStatus>,
+}
+
+/// A request that has changed.
+struct Change {
+    before: Option<RequestStatus>,
+    request: RequestStatus,
+}
+
+impl Board {
+    fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, requests: BTreeMap::new() }
+    }
+
+    /// Takes what a daemon has told, and returns what has changed since.
+    fn take(&mut self, daemon: usize, told: Vec<RequestStatus>) -> Vec<Change> {
+        let folder = self.folder.clone();
+        let is_shown =
+            |request: &RequestStatus| folder.as_ref().is_none_or(|folder| request.folders.contains(folder));
+        let (before, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.requests).into_iter().partition(|((of, _), _)| *of == daemon);
+        self.requests = others;
+        let mut before: BTreeMap<TaskId, RequestStatus> =
+            before.into_iter().map(|((_, id), request)| (id, request)).collect();
+        let mut changes = Vec::new();
+        for request in told.into_iter().filter(is_shown) {
+            let known = before.remove(&request.id);
+            let shows = |one: &RequestStatus| (one.state.clone(), one.waiting, one.title.clone());
+            if known.as_ref().map(shows) != Some(shows(&request)) {
+                changes.push(Change { before: known, request: request.clone() });
+            }
+            self.requests.insert((daemon, request.id.clone()), request);
+        }
+        changes
+    }
+
+    /// A line for each request.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for request in self.requests.values().take(LINES) {
+            let _ = writeln!(text, "{}", line_of(request));
+        }
+        match self.requests.len() {
+            0 => text.push_str("no request is live; Ctrl-C ends this list\n"),
+            count if count > LINES => {
+                let _ = writeln!(text, "and {}", counted(count - LINES, "more request"));
+            }
+            _ => {}
+        }
+        text
+    }
+}
+
+impl Change {
+    /// The reason why its user should look, if there is one that wasn't there before. What was so at the first look is no news.
+    fn calls_for(&self) -> Option<&'static str> {
+        let before = self.before.as_ref()?;
+        let request = &self.request;
+        if request.waiting > before.waiting {
+            return Some("roo: a request asks something");
+        }
+        (request.has_ended && !before.has_ended).then_some("roo: a request has ended")
+    }
+}
+
+fn line_of(request: &RequestStatus) -> String {
+    let asks = match request.waiting {
+        0 => String::new(),
+        waiting => format!(" ({} open)", counted(waiting, "question")),
+    };
+    format!(
+        "{}  {}{asks}  {}",
+        exact_line(request.urid.as_str()),
+        exact_line(&request.state),
+        one_line(&request.title, TITLE)
+    )
+}
+
+/// Lines of a terminal that are drawn over.
+#[derive(Default)]
+struct Screen {
+    lines: usize,
+}
+
+impl Screen {
+    fn draw(&mut self, table: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if self.lines > 0 {
+            write!(out, "\u{1b}[{}A\u{1b}[J", self.lines)?;
+        }
+        self.lines = table.lines().count();
+        // A line that wrapped would count as several: the terminal is to cut it.
+        write!(out, "\u{1b}[?7l{}\u{1b}[?7h", roo_text::render::visible(table))?;
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(id: &str, state: &str, waiting: usize, folder: &str) -> RequestStatus {
+        serde_json::from_value(json!({
+            "id": id, "urid": format!("u-{id}"), "title": format!("Do {id}"), "state": state, "isAtWork": true,
+            "waiting": waiting, "hasEnded": state == "completed", "folders": [folder], "clients": 1,
+        }))
+        .unwrap()
+    }
+
+    fn lines(changes: &[Change]) -> Vec<String> {
+        changes.iter().map(|change| line_of(&change.request)).collect()
+    }
+
+    #[test]
+    fn what_has_changed_is_told_once() {
+        let mut board = Board::new(Some("/w".into()));
+        let first =
+            board.take(0, vec![request("a", "running", 0, "/w"), request("b", "running", 0, "/other")]);
+        assert_eq!(lines(&first), ["u-a  running  Do a"]);
+        assert_eq!(first[0].calls_for(), None, "that is no news");
+        assert!(board.take(0, vec![request("a", "running", 0, "/w")]).is_empty());
+        let asks = board.take(0, vec![request("a", "waiting", 1, "/w")]);
+        assert_eq!(lines(&asks), ["u-a  waiting (1 question open)  Do a"]);
+        assert_eq!(asks[0].calls_for(), Some("roo: a request asks something"));
+        let ends = board.take(0, vec![request("a", "completed", 0, "/w")]);
+        assert_eq!(ends[0].calls_for(), Some("roo: a request has ended"));
+    }
+
+    #[test]
+    fn daemons_are_kept_apart_and_what_lived_in_one_goes_with_it() {
+        let mut board = Board::new(None);
+        board.take(0, vec![request("a", "running", 0, "/w")]);
+        board.take(1, vec![request("b", "running", 0, "/v")]);
+        assert_eq!(board.table(), "u-a  running  Do a\nu-b  running  Do b\n");
+        board.take(0, vec![]);
+        assert_eq!(board.table(), "u-b  running  Do b\n");
+        board.take(1, vec![]);
+        assert_eq!(board.table(), "no request is live; Ctrl-C ends this list\n");
+    }
+
+    #[test]
+    fn more_requests_than_a_screen_holds_are_counted() {
+        let mut board = Board::new(None);
+        let many = (0..LINES + 2).map(|number| request(&format!("{number:02}"), "running", 0, "/w"));
+        board.take(0, many.collect());
+        assert_eq!(board.table().lines().count(), LINES + 1);
+        assert!(board.table().ends_with("and 2 more requests\n"));
+    }
+}
