@@ -331,10 +331,11 @@ impl Requests {
         let profiles = settings.profiles.iter();
         let providers: BTreeMap<String, String> =
             profiles.map(|(name, profile)| (name.clone(), profile.provider.as_str().to_owned())).collect();
-        let vocabulary = Vocabulary::new(self.mask().await, providers);
+        let mask = self.mask().await;
+        let vocabulary = Vocabulary::new(mask.clone(), providers);
         let (own, task) = (Arc::clone(self), task.clone());
         self.work.spawn(async move {
-            over.run_until_cancelled(own.tell_events(&task, follower, vocabulary, known)).await;
+            over.run_until_cancelled(own.tell_events(&task, follower, (vocabulary, mask), known)).await;
         });
         Ok(())
     }
@@ -343,7 +344,7 @@ impl Requests {
         &self,
         task: &TaskId,
         mut follower: Follower,
-        mut vocabulary: Vocabulary,
+        (mut vocabulary, mask): (Vocabulary, Mask),
         known: u64,
     ) {
         let now = || self.setup.engine.now();
@@ -359,7 +360,7 @@ impl Requests {
             let batch = tokio::select! {
                 batch = follower.next(now) => batch,
                 () = due => {
-                    self.tell(vocabulary.flush(now()), None).await;
+                    self.tell(vocabulary.flush(now()), None, &mask).await;
                     continue;
                 }
             };
@@ -375,7 +376,7 @@ impl Requests {
                 let result = self.result_of(&vocabulary, params).await;
                 let told = vocabulary.apply(params, result.as_ref());
                 if params.seq.is_none_or(|seq| seq > known) {
-                    self.tell(told, Some(params)).await;
+                    self.tell(told, Some(params), &mask).await;
                 }
             }
         }
@@ -389,7 +390,7 @@ impl Requests {
     }
 
     /// Tells events on the channels that they belong to. `params`: what they come of.
-    async fn tell(&self, events: Vec<RooEvent>, params: Option<&EventParams>) {
+    async fn tell(&self, events: Vec<RooEvent>, params: Option<&EventParams>, mask: &Mask) {
         for event in events {
             let (name, payload) = (event.name(), event.payload());
             let mut message =
@@ -398,7 +399,7 @@ impl Requests {
                 Some(params) => {
                     message["taskId"] = json!(params.task_id);
                     if name == "taskInteractive" {
-                        add_question(&mut message, &params.event);
+                        add_question(&mut message, &params.event, mask);
                     }
                     format!("task.{}.event", params.task_id.root())
                 }
@@ -416,10 +417,12 @@ impl Requests {
 }
 
 /// Adds what an answer has to name.
-fn add_question(message: &mut Value, event: &Event) {
-    match event {
-        Event::ApprovalRequested { approval } => message["approval"] = json!(approval),
-        Event::QuestionAsked { question } => message["question"] = json!(question),
-        _ => {}
-    }
+fn add_question(message: &mut Value, event: &Event, mask: &Mask) {
+    let (key, mut asked) = match event {
+        Event::ApprovalRequested { approval } => ("approval", json!(approval)),
+        Event::QuestionAsked { question } => ("question", json!(question)),
+        _ => return,
+    };
+    mask.apply_to_texts(&mut asked);
+    message[key] = asked;
 }

@@ -124,7 +124,7 @@ async fn answer(connection: &Connection, message: &IncomingMessage, done: Result
 async fn announce(requests: &Arc<Requests>, what: &str) {
     let told = async {
         let record = requests.record().await?;
-        Ok::<_, CommandError>(requests.publish(what, &record).await?)
+        requests.publish(what, &record).await.map_err(CommandError::from)
     };
     if let Err(error) = told.await {
         tracing::warn!("the instance could not {what}: {error}");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, Common, Remote};
-use super::session::{SessionContext, named_settings};
+use super::session::{SessionContext, SessionError, named_settings};
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, run, terminal};
 use crate::nats::Storage;
@@ -22,7 +22,7 @@ use roo_engine::engine::Engine;
 pub(super) async fn worker(common: Common, worker: arguments::Worker) -> Result<Ending, CliError> {
     let mut signals = Signals::listen()?;
     let mut directories =
-        Directories::from_environment(|name| std::env::var_os(name)).map_err(super::SessionError::from)?;
+        Directories::from_environment(|name| std::env::var_os(name)).map_err(SessionError::from)?;
     if let Some(path) = &common.config {
         directories.settings_file = Some(named_settings(path)?);
     }
@@ -90,7 +90,7 @@ fn open(
 ) -> Result<Engine, CliError> {
     let context = SessionContext { directories: directories.clone(), folder: folder.to_owned() };
     let mut flags = allowed.clone();
-    let own = context.settings(None)?;
+    let own = context.load(None).map_err(SessionError::from)?.settings;
     let tighter = tighter(&own, limits);
     if !tighter.is_empty() {
         flags.insert("limits".to_owned(), Value::Object(tighter));

@@ -143,7 +143,7 @@ impl Connection {
         };
         let mut options = ConnectOptions::new()
             .name(name)
-            .max_reconnects(None)
+            .max_reconnects(None::<usize>)
             .reconnect_delay_callback(pause)
             .request_timeout(Some(ANSWER))
             .require_tls(server.needs_tls())
@@ -152,11 +152,14 @@ impl Connection {
             let file = |source| NatsError::File { what: "credentials file", path: path.clone(), source };
             options = options.credentials_file(path).await.map_err(file)?;
         }
-        for (what, path) in [("file of authorities", server.authorities.as_ref())]
-            .into_iter()
-            .chain([("client certificate", server.certificate.as_ref().map(|(certificate, _)| certificate))])
-            .chain([("key of the client certificate", server.certificate.as_ref().map(|(_, key)| key))])
-        {
+        let (certificate, key) =
+            server.certificate.as_ref().map(|(certificate, key)| (certificate, key)).unzip();
+        let files = [
+            ("file of authorities", server.authorities.as_ref()),
+            ("client certificate", certificate),
+            ("key of the client certificate", key),
+        ];
+        for (what, path) in files {
             // The client says which of them can't be read with no more than "TLS error".
             if let Some(path) = path {
                 tokio::fs::metadata(path).await.map_err(|source| NatsError::File {

@@ -13,6 +13,6 @@ mod work_queue;
 pub(crate) use self::connection::{Connection, IncomingMessage, Server, ServerAddress, Subscription};
 pub(crate) use self::error::NatsError;
 pub(crate) use self::names::{Prefix, QueueName};
-pub(crate) use self::request_stream::{Appended, Claim, LogMessage, LogState, RequestEvent, RequestFeed};
+pub(crate) use self::request_stream::{Appended, Claim, LogMessage, LogState, RequestEvent};
 pub(crate) use self::storage::Storage;
-pub(crate) use self::work_queue::{WorkItem, WorkQueue};
+pub(crate) use self::work_queue::WorkItem;

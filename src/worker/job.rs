@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::checkout::{Checkout, CheckoutError};
 use super::control::{self, Reply};
+use super::git::GitFailure;
 use super::places::Places;
 use super::replica::{Replica, ReplicaError, patch_file};
 use super::setup::{WhenAsked, WorkerSetup};
@@ -59,6 +60,9 @@ pub(super) enum JobError {
     Submission(String),
     #[error("the checkout has no place: {0}")]
     Place(std::io::Error),
+    /// The settings of this machine can't be used.
+    #[error("{0}")]
+    Settings(String),
     #[error(transparent)]
     Nats(#[from] NatsError),
     #[error(transparent)]
@@ -74,7 +78,9 @@ pub(super) enum JobError {
 impl From<CheckoutError> for JobError {
     fn from(error: CheckoutError) -> Self {
         match error {
-            CheckoutError::Files { source, .. } => Self::Place(source),
+            CheckoutError::Files { source, .. } | CheckoutError::Git(GitFailure::Start(source)) => {
+                Self::Place(source)
+            }
             CheckoutError::Git(_) | CheckoutError::NoCommit(_) => Self::Submission(error.to_string()),
         }
     }
@@ -150,7 +156,7 @@ impl Job {
     async fn open(&self, folder: PathBuf) -> Result<Engine, JobError> {
         let (open, limits) = (Arc::clone(&self.setup.open), self.submission.limits);
         let opened = tokio::task::spawn_blocking(move || open(&folder, limits)).await;
-        opened.map_err(|_| JobError::Ending)?.map_err(JobError::Submission)
+        opened.map_err(|_| JobError::Ending)?.map_err(JobError::Settings)
     }
 
     /// Begins the request or lets it go on, and copies what happens until it stops.
@@ -191,10 +197,8 @@ impl Job {
             let mut batch = tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(Stop::Drained),
-                said = controls.next() => {
-                    if let Some(said) = said {
-                        self.control(engine, &said).await;
-                    }
+                Some(said) = controls.next() => {
+                    self.control(engine, &said).await;
                     continue;
                 }
                 batch = follower.next(|| engine.now()) => batch?,
@@ -394,7 +398,7 @@ impl Job {
 async fn mask(engine: &Engine) -> Mask {
     let folders: Vec<PathBuf> = engine.workspace().roots().paths().map(|path| path.to_path_buf()).collect();
     let enabled = engine.settings().await.redact_secrets;
-    let read = move || Mask::new(enabled, folders.iter().map(AsRef::as_ref));
+    let read = move || Mask::new(enabled, folders.iter().map(PathBuf::as_path));
     // While the process ends nothing more is told.
     tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
