@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) instance: String,
     /// True if what comes over the bridge may allow actions.
     pub(crate) takes_approvals: bool,
+    /// Time between two signs of life.
+    pub(crate) heartbeat: Duration,
 }
 
 /// The requests of an instance.

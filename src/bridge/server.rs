@@ -1,8 +1,7 @@
-//! The channels of an instance: it registers, says every half a minute that it lives, and carries out what is said to it, until
+//! The channels of an instance: it registers, says at intervals that it lives, and carries out what is said to it, until
 //! it is told to end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
@@ -12,9 +11,6 @@ use tokio_util::task::TaskTracker;
 use super::command::{self, InstanceCommand, TaskCommand};
 use super::requests::{CommandError, Requests, Setup};
 use crate::nats::{Connection, IncomingMessage, NatsError};
-
-/// Time between two signs of life.
-const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Serves until it is told to end. Then all requests are left to be resumed.
 ///
@@ -33,9 +29,9 @@ pub(crate) async fn serve(
     let mut task_commands = connection.subscribe(subject("task.*.command")).await?;
     let mut joins = connection.subscribe(subject("task.*.join")).await?;
     let mut leaves = connection.subscribe(subject("task.*.leave")).await?;
+    let mut heartbeats = tokio::time::interval(setup.heartbeat);
     let requests = Requests::new(setup, connection.clone(), end.clone());
     announce(&requests, "register").await;
-    let mut heartbeats = tokio::time::interval(HEARTBEAT);
     // The first one is at once, and registering was one.
     heartbeats.tick().await;
     tokio::pin!(told_to_end);

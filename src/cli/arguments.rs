@@ -748,6 +748,9 @@ pub(super) struct Bridge {
     /// Let whoever may write to the subjects of this instance allow actions, each once.
     #[arg(long)]
     pub(super) remote_approvals: bool,
+    /// Seconds between two signs of life.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) heartbeat: u64,
 }
 
 /// `roo-lsp worker`

@@ -1,6 +1,7 @@
 //! `roo-lsp bridge`: a workspace that is followed and steered over NATS.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use roo_formats::config::Layer;
 use roo_text::render::exact_line;
@@ -36,6 +37,7 @@ pub(super) async fn bridge(common: Common, bridge: arguments::Bridge) -> Result<
         folder: context.folder,
         instance: instance.clone(),
         takes_approvals: bridge.remote_approvals,
+        heartbeat: Duration::from_secs(bridge.heartbeat),
     };
     writeln!(terminal::stderr(), "roo-lsp: the bridge {instance} is connected")?;
     let mut signal = None;

@@ -266,7 +266,7 @@ async fn deliver(
 ) -> Result<(), CliError> {
     let output = submit.output.clone();
     let output = output.unwrap_or_else(|| PathBuf::from(format!("{}.patch", result.request)));
-    let shown = exact_line(&output.to_string_lossy()).into_owned();
+    let shown = exact_line(&output.to_string_lossy());
     let write = || {
         create_named(&output)
             .and_then(|mut file| file.write_all(patch))
