@@ -14,8 +14,11 @@ use super::work_result::LARGEST_PATCH;
 
 /// Name of the branch that a checkout is on.
 const BRANCH: &str = "roo-lsp";
-/// Patterns of what the engine keeps in a workspace for this machine alone; no patch has them.
-const PRIVATE: &str = "/.roo/tasks/\n/.orchestration/agent_trace*.jsonl\n/.orchestration/intent_map.md\n/.orchestration/.*.new\n";
+/// Patterns of what the engine keeps in a workspace for this machine alone; no copy and no patch has them.
+const PRIVATE: &str =
+    "/.orchestration/agent_trace*.jsonl\n/.orchestration/intent_map.md\n/.orchestration/.*.new\n";
+/// Directory of what the agents of a request note for each other: it goes on with the request, and is in no result.
+const NOTES: &str = ".roo/tasks";
 
 /// Reasons why there is no checkout or no patch.
 #[derive(Debug, thiserror::Error)]
@@ -105,11 +108,27 @@ impl Checkout {
     pub(super) async fn tree(&self) -> Result<String, CheckoutError> {
         let variables = self.variables();
         line(&self.folder, &["add", "--all", "--", "."], &variables).await?;
+        // A repository may ignore it. Through a link it would be another directory.
+        let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let notes = self.folder.join(NOTES);
+        if notes.parent().is_some_and(is_directory) && is_directory(&notes) {
+            line(&self.folder, &["add", "--all", "--force", "--", NOTES], &variables).await?;
+        }
         Ok(line(&self.folder, &["write-tree"], &variables).await?)
     }
 
     /// What leads from the files as they were checked out to those of an id.
-    pub(super) async fn patch(&self, tree: &str) -> Result<Vec<u8>, CheckoutError> {
+    pub(super) async fn changes(&self, tree: &str) -> Result<Vec<u8>, CheckoutError> {
+        self.diff(tree, &["."]).await
+    }
+
+    /// The same without what the agents have noted; none for nothing.
+    pub(super) async fn result(&self, tree: &str) -> Result<Option<Vec<u8>>, CheckoutError> {
+        let patch = self.diff(tree, &[".", &format!(":(exclude){NOTES}")]).await?;
+        Ok(Some(patch).filter(|patch| !patch.is_empty()))
+    }
+
+    async fn diff(&self, tree: &str, paths: &[&str]) -> Result<Vec<u8>, CheckoutError> {
         let arguments = [
             "diff-tree",
             "-r",
@@ -124,7 +143,9 @@ impl Checkout {
             "--dst-prefix=b/",
             &self.base,
             tree,
+            "--",
         ];
+        let arguments = [&arguments[..], paths].concat();
         Ok(git(&self.folder, &arguments, &self.variables(), &[], LARGEST_PATCH).await?)
     }
 

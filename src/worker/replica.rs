@@ -116,7 +116,8 @@ impl<'c> Replica<'c> {
         let file = if tree == self.checkout.base() {
             None
         } else {
-            let (file, patch) = (format!("{}/tree/{tree}", self.request), self.checkout.patch(&tree).await?);
+            let (file, patch) =
+                (format!("{}/tree/{tree}", self.request), self.checkout.changes(&tree).await?);
             self.storage.keep(&file, &patch).await;
             Some(file)
         };
@@ -171,10 +172,7 @@ impl<'c> Replica<'c> {
     /// What the request has changed in all; none for nothing.
     pub(super) async fn patch(&self) -> Result<Option<Vec<u8>>, ReplicaError> {
         let tree = self.checkout.tree().await?;
-        if tree == self.checkout.base() {
-            return Ok(None);
-        }
-        Ok(Some(self.checkout.patch(&tree).await?))
+        Ok(self.checkout.result(&tree).await?)
     }
 
     /// Removes what only another worker would need.
