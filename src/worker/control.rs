@@ -1,13 +1,13 @@
 //! What is said to a request while a worker has it, on a subject of its own, and how that is answered.
 
 use roo_engine::engine::{Engine, EngineError};
+use roo_protocol::event::OptionKind;
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::setup::WhenAsked;
-use roo_protocol::event::OptionKind;
 
 /// The largest message, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -82,12 +82,11 @@ pub(super) async fn carry_out(
             let waiting = waiting.into_iter().find(|(_, asked)| asked.approval_id == answer.approval_id);
             let (_, asked) = waiting.ok_or(ControlError::NotWaiting)?;
             let option = asked.options.into_iter().find(|option| option.id == answer.option_id);
-            match option {
-                Some(option) if !matches!(option.kind, OptionKind::AllowOnce | OptionKind::RejectOnce) => {
-                    return Err(ControlError::Rule(option.id));
-                }
-                // The engine says what is wrong with any other.
-                _ => {}
+            // The engine says what is wrong with one that isn't there.
+            if let Some(option) = option
+                && !matches!(option.kind, OptionKind::AllowOnce | OptionKind::RejectOnce)
+            {
+                return Err(ControlError::Rule(option.id));
             }
             let answered = engine.respond(answer, CLIENT).await?;
             if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
