@@ -8,11 +8,14 @@ const LARGEST: usize = 4 << 20;
 
 /// What is said to an instance.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+#[serde(tag = "type", content = "payload")]
 pub(super) enum InstanceCommand {
-    StartTask(NewTask),
-    StopTask(TaskReference),
-    ResumeTask(TaskReference),
+    #[serde(rename = "start_task")]
+    Start(NewTask),
+    #[serde(rename = "stop_task")]
+    Stop(TaskReference),
+    #[serde(rename = "resume_task")]
+    Resume(TaskReference),
 }
 
 /// What is said to a task.
@@ -94,10 +97,10 @@ mod tests {
         let start = br#"{"type":"start_task","instanceId":"i","payload":{"text":"Do it.","mode":"code"},"timestamp":1}"#;
         let expected =
             NewTask { text: "Do it.".to_owned(), mode: Some("code".to_owned()), ..NewTask::default() };
-        assert_eq!(parse::<InstanceCommand>(start).unwrap(), InstanceCommand::StartTask(expected));
+        assert_eq!(parse::<InstanceCommand>(start).unwrap(), InstanceCommand::Start(expected));
         let stop = br#"{"type":"stop_task","instanceId":"i","payload":{"taskId":"t"},"timestamp":1}"#;
         let task = TaskReference { task_id: "t".to_owned() };
-        assert_eq!(parse::<InstanceCommand>(stop).unwrap(), InstanceCommand::StopTask(task));
+        assert_eq!(parse::<InstanceCommand>(stop).unwrap(), InstanceCommand::Stop(task));
         let words = br#"{"type":"message","taskId":"t","payload":{"text":"More."},"timestamp":1}"#;
         let said = Words { text: "More.".to_owned(), images: vec![] };
         assert_eq!(parse::<TaskCommand>(words).unwrap(), TaskCommand::Message(said));

@@ -117,14 +117,14 @@ impl Requests {
         command: InstanceCommand,
     ) -> Result<Value, CommandError> {
         let task = match command {
-            InstanceCommand::StartTask(new) => self.start(new).await?,
-            InstanceCommand::StopTask(TaskReference { task_id }) => {
+            InstanceCommand::Start(new) => self.start(new).await?,
+            InstanceCommand::Stop(TaskReference { task_id }) => {
                 let task = TaskId::new(task_id).root();
                 self.ensure_joined(&task).await?;
                 self.setup.engine.cancel(&task).await?;
                 task
             }
-            InstanceCommand::ResumeTask(TaskReference { task_id }) => {
+            InstanceCommand::Resume(TaskReference { task_id }) => {
                 let task = TaskId::new(task_id).root();
                 self.resume(&task).await?;
                 task

@@ -52,7 +52,7 @@ pub(super) async fn submit(
         shown: 0,
     };
     let result = tokio::select! {
-        result = follow.to_result() => result?,
+        result = follow.until_result() => result?,
         signal = signals.next() => {
             follow.viewer.clear()?;
             writeln!(
@@ -102,12 +102,9 @@ async fn send(
         }
     };
     let limits = SubmittedLimits { requests: submit.max_requests, cost_usd: submit.max_cost };
-    let submission = Submission {
-        mode: submit.mode.clone(),
-        profile: submit.profile.clone(),
-        limits,
-        ..Submission::new(request.clone(), source, commit, prompt)
-    };
+    let mut submission = Submission::new(request.clone(), source, commit, prompt);
+    (submission.mode, submission.profile) = (submit.mode.clone(), submit.profile.clone());
+    submission.limits = limits;
     let bytes = serde_json::to_vec(&submission).map_err(other)?;
     Ok(storage.submit(&submit.queue, request, &bytes).await?)
 }
@@ -158,7 +155,7 @@ struct Follow<'a> {
 
 impl Follow<'_> {
     /// Shows what happens, and answers what is asked, until there is a result.
-    async fn to_result(&mut self) -> Result<WorkResult, CliError> {
+    async fn until_result(&mut self) -> Result<WorkResult, CliError> {
         let mut feed = self.storage.follow(self.request);
         loop {
             let event = match feed.next().await {

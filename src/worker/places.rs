@@ -30,7 +30,7 @@ pub(super) struct Place {
     state: PathBuf,
     lock: PathBuf,
     /// Held as long as the place is in use.
-    held: File,
+    _held: File,
 }
 
 impl Places {
@@ -73,7 +73,7 @@ impl Places {
             private: self.state.join("checkouts").join(name),
             state: self.state.clone(),
             lock,
-            held,
+            _held: held,
         })
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         }
         let left = killed.folder.clone();
         // As when its process is killed: the lock ends, the files stay.
-        flock(&killed.held, FlockOperation::Unlock).unwrap();
+        flock(&killed._held, FlockOperation::Unlock).unwrap();
         std::mem::forget(killed);
         Places::open(&checkouts, &state).unwrap();
         assert!(!left.exists());
