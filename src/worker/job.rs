@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::checkout::{Checkout, CheckoutError};
 use super::control::{self, Reply};
 use super::git::GitFailure;
-use super::places::Places;
+use super::places::{Place, Places};
 use super::replica::{Replica, ReplicaError, patch_file};
 use super::setup::{WhenAsked, WorkerSetup};
 use super::submission::{Source, Submission};
 use super::work_result::{PatchFile, WorkOutcome, WorkResult};
 use crate::masking::Mask;
-use crate::nats::{Appended, IncomingMessage, NatsError, Storage, Subscription};
+use crate::nats::{Appended, Claim, IncomingMessage, LogMessage, NatsError, Storage, Subscription};
 use crate::view::{newest_tree, waits_for_user};
 
 /// The largest bundle, in bytes.
@@ -118,6 +118,19 @@ impl Job {
         let connection = self.storage.connection();
         let mut controls = connection.subscribe(connection.prefix().control(request)).await?;
         let place = self.places.take(request).map_err(JobError::Place)?;
+        let end = self.run_in(&place, claimed, &mut controls).await;
+        // It may have many files.
+        let _ = tokio::task::spawn_blocking(move || drop(place)).await;
+        end
+    }
+
+    async fn run_in(
+        &self,
+        place: &Place,
+        claimed: (Claim, Vec<LogMessage>),
+        controls: &mut Subscription,
+    ) -> Result<JobEnd, JobError> {
+        let request = &self.submission.request;
         let bundle = place.private.join("bundle");
         if let Source::Bundle { file } = &self.submission.source {
             let mut copy = tokio::fs::File::create(&bundle).await.map_err(JobError::Place)?;
@@ -126,10 +139,12 @@ impl Job {
         }
         let Submission { source, commit, .. } = &self.submission;
         let checkout = Checkout::make(&place.folder, &place.private, source, &bundle, commit).await?;
+        // All of it is in the repository; where the source is another one, there is none.
+        let _ = tokio::fs::remove_file(&bundle).await;
         let directory = WorkspaceDirectory::new(&self.setup.state, &place.folder).request(request);
         let mut replica = Replica::restore(&self.storage, request, claimed, directory, &checkout).await?;
         let engine = self.open(place.folder.clone()).await?;
-        let stop = self.follow(&engine, &mut replica, &mut controls).await;
+        let stop = self.follow(&engine, &mut replica, controls).await;
         engine.shutdown().await;
         engine.end_servers().await;
         let text = match stop? {
