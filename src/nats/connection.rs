@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use futures_util::StreamExt as _;
+use percent_encoding::percent_decode_str;
 use tokio::sync::watch;
 
 use super::error::NatsError;
@@ -22,26 +23,44 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Schemes of addresses, and whether they say that TLS is used.
 const SCHEMES: &[(&str, bool)] = &[("nats", false), ("tls", true)];
 
-/// Address of a server. Its text may hold a password, so it is shown as host and port alone.
+/// Address of a server. What is in it to log in with is kept apart and never shown.
 #[derive(Clone)]
-pub(crate) struct ServerAddress(ServerAddr);
+pub(crate) struct ServerAddress {
+    server: ServerAddr,
+    login: Option<Login>,
+}
+
+/// What was part of an address to log in with.
+#[derive(Clone)]
+enum Login {
+    Password { user: String, password: String },
+    Token(String),
+}
 
 impl FromStr for ServerAddress {
     type Err = NatsError;
 
     fn from_str(text: &str) -> Result<Self, NatsError> {
-        let address: ServerAddr = text.parse().map_err(|_| NatsError::Address)?;
-        if SCHEMES.iter().any(|(scheme, _)| *scheme == address.scheme()) {
-            Ok(Self(address))
-        } else {
-            Err(NatsError::Address)
+        let server: ServerAddr = text.parse().map_err(|_| NatsError::Address)?;
+        if !SCHEMES.iter().any(|(scheme, _)| *scheme == server.scheme()) {
+            return Err(NatsError::Address);
         }
+        let mut url = server.into_inner();
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let login = match (decoded(url.username()), url.password().map(decoded)) {
+            (user, Some(password)) => Some(Login::Password { user, password }),
+            (token, None) => Some(token).filter(|token| !token.is_empty()).map(Login::Token),
+        };
+        // The client's own messages have the address.
+        url.set_username("").and_then(|()| url.set_password(None)).map_err(|()| NatsError::Address)?;
+        let server = ServerAddr::from_url(url).map_err(|_| NatsError::Address)?;
+        Ok(Self { server, login })
     }
 }
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.0.host(), self.0.port())
+        write!(f, "{}:{}", self.server.host(), self.server.port())
     }
 }
 
@@ -53,11 +72,11 @@ impl fmt::Debug for ServerAddress {
 
 impl ServerAddress {
     fn says_tls(&self) -> bool {
-        SCHEMES.iter().any(|(scheme, is_tls)| *is_tls && *scheme == self.0.scheme())
+        SCHEMES.iter().any(|(scheme, is_tls)| *is_tls && *scheme == self.server.scheme())
     }
 
     fn is_of_this_machine(&self) -> bool {
-        let host = self.0.host().trim_matches(['[', ']']);
+        let host = self.server.host().trim_matches(['[', ']']);
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
@@ -148,6 +167,11 @@ impl Connection {
             .request_timeout(Some(ANSWER))
             .require_tls(server.needs_tls())
             .event_callback(on_event);
+        options = match server.address.login.clone() {
+            Some(Login::Password { user, password }) => options.user_and_password(user, password),
+            Some(Login::Token(token)) => options.token(token),
+            None => options,
+        };
         if let Some(path) = &server.credentials {
             let file = |source| NatsError::File { what: "credentials file", path: path.clone(), source };
             options = options.credentials_file(path).await.map_err(file)?;
@@ -175,7 +199,7 @@ impl Connection {
         if let Some((certificate, key)) = &server.certificate {
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        let client = options.connect(server.address.0.clone()).await;
+        let client = options.connect(server.address.server.clone()).await;
         let client =
             client.map_err(|error| NatsError::Connect { server: shown, reason: error.to_string() })?;
         Ok(Self { client, prefix: server.prefix.clone(), is_connected })
@@ -293,9 +317,21 @@ mod tests {
     fn an_address_is_shown_without_its_password() {
         let server = server("tls://me:hunter2@nats.example.com");
         assert_eq!(server.address.to_string(), "nats.example.com:4222");
-        assert!(!format!("{server:?}").contains("hunter2"), "{server:?}");
+        assert!(!format!("{server:?} {:?}", server.address.server).contains("hunter2"), "{server:?}");
         let refused = "ftp://me:hunter2@nats.example.com".parse::<ServerAddress>().unwrap_err();
         assert!(!refused.to_string().contains("hunter2"), "{refused}");
+    }
+
+    #[test]
+    fn a_password_or_a_token_may_be_part_of_an_address() {
+        let login = |address: &str| match server(address).address.login {
+            Some(Login::Password { user, password }) => format!("{user} {password}"),
+            Some(Login::Token(token)) => token,
+            None => String::new(),
+        };
+        assert_eq!(login("nats://me:a%40b@localhost"), "me a@b");
+        assert_eq!(login("nats://token@localhost"), "token");
+        assert_eq!(login("localhost:4222"), "");
     }
 
     #[test]

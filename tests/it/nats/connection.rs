@@ -55,7 +55,6 @@ fn a_password_is_in_no_log_and_no_message() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = text(&output.stderr);
-    // The client's own trace has what it sends, so it is left out.
     assert!(!said.contains("hunter2"), "{said}");
 }
 

@@ -67,10 +67,9 @@ fn a_worker_refuses_what_its_settings_do_not_allow() {
     let broker = Broker::start();
     let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
     let _worker = worker(&there, &broker, &[]);
-    let output = submit(&here, &broker, &["Change it.", "--on-ask", "allow"]);
+    let output = submit(&here, &broker, &["Change it."]);
     let said = text(&output.stderr);
     assert!(said.contains("it changed no file"), "{said}");
-    assert!(said.contains("this worker takes no approvals"), "{said}");
 }
 
 #[test]
@@ -195,8 +194,10 @@ async fn a_worker_that_is_told_to_end_gives_its_work_to_another() {
     let result = lines.pop().unwrap();
     assert_eq!((&result["outcome"], &result["text"]), (&json!("completed"), &json!("Done.")));
     assert_gapless(&lines, 1);
-    let edits = lines.iter().filter(|event| event["event"]["type"] == "tool.started").count();
-    assert_eq!(edits, 3, "what was done is not done again");
+    let is_edit = |event: &&Value| {
+        event["event"]["type"] == "tool.started" && event["event"]["name"] == "write_to_file"
+    };
+    assert_eq!(lines.iter().filter(is_edit).count(), 2, "what was done is not done again");
     let patch = fs::read_to_string(file).unwrap();
     assert!(patch.contains("+TWO") && patch.contains("b/c.txt"), "{patch}");
 }
