@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use roo_durable::WorkspaceDirectory;
 use roo_engine::engine::{Engine, EngineError, Follower, UNATTENDED_REFUSAL};
@@ -34,8 +33,6 @@ use crate::view::{newest_tree, waits_for_user};
 
 /// The largest bundle, in bytes.
 pub(crate) const LARGEST_BUNDLE: u64 = 512 << 20;
-/// Time for what is under way when the worker is told to end.
-const GRACE: Duration = Duration::from_secs(20);
 /// Number of times that the files are copied again because a call has ended meanwhile.
 const COPIES: usize = 8;
 /// The longest text of a result, in characters.
@@ -152,7 +149,7 @@ impl Job {
             Stop::Drained => {
                 // Nothing runs any more, so this is all.
                 replica.copy_files().await?;
-                let copied = self.in_time(replica.copy_log(u64::MAX)).await??;
+                let copied = replica.copy_log(u64::MAX).await?;
                 return Ok(if copied == Appended::Lost { JobEnd::Lost } else { JobEnd::GivenBack });
             }
             Stop::Ended => None,
@@ -160,7 +157,7 @@ impl Job {
         };
         let result = self.result(&engine, &replica, &checkout, text).await?;
         let bytes = serde_json::to_vec(&result).unwrap_or_default();
-        self.in_time(self.storage.publish_result(request, &bytes)).await??;
+        self.storage.publish_result(request, &bytes).await?;
         replica.forget().await;
         if let Source::Bundle { file } = &self.submission.source {
             self.storage.forget(file).await;
@@ -279,7 +276,7 @@ impl Job {
         }
         let last = batch.iter().filter_map(|params| params.seq).max();
         match last {
-            Some(last) => Ok(self.in_time(replica.copy_log(last)).await?? == Appended::Kept),
+            Some(last) => Ok(replica.copy_log(last).await? == Appended::Kept),
             None => Ok(true),
         }
     }
@@ -289,22 +286,9 @@ impl Job {
         for params in batch {
             let Some(seq) = params.seq else { continue };
             let bytes = event_bytes(params, mask, self.storage.connection().largest_message());
-            self.in_time(self.storage.publish_event(&self.submission.request, seq, &bytes)).await??;
+            self.storage.publish_event(&self.submission.request, seq, &bytes).await?;
         }
         Ok(())
-    }
-
-    /// Waits for something that may wait for the server, but not for long once the worker is told to end.
-    async fn in_time<T>(&self, wanted: impl Future<Output = T>) -> Result<T, JobError> {
-        let too_late = async {
-            self.drain.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        tokio::select! {
-            biased;
-            done = wanted => Ok(done),
-            () = too_late => Err(JobError::Ending),
-        }
     }
 
     fn is_end(&self, params: &EventParams) -> bool {
@@ -392,7 +376,7 @@ impl Job {
         let patch = match replica.patch().await? {
             Some(patch) => {
                 let file = patch_file(&request);
-                self.in_time(self.storage.keep(&file, &patch)).await?;
+                self.storage.keep(&file, &patch).await;
                 Some(PatchFile { file, size: patch.len() as u64, digest: Digest::of(&patch) })
             }
             None => None,

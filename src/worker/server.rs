@@ -17,6 +17,8 @@ use roo_protocol::ids::TaskId;
 
 /// Time after which work is tried again that failed for a reason of this machine.
 const LATER: Duration = Duration::from_secs(10);
+/// Time for what is under way when the worker is told to end. A server that is away would keep it longer.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// Works until it is told to end. Requests that run then are given back: another worker goes on with them.
 ///
@@ -101,7 +103,15 @@ impl Worker {
             submission,
             drain: self.drain.clone(),
         };
-        match job.run().await {
+        let too_late = async {
+            self.drain.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let end = tokio::select! {
+            end = job.run() => end,
+            () = too_late => Err(JobError::Ending),
+        };
+        match end {
             Ok(JobEnd::Finished) => item.finish().await,
             Ok(JobEnd::GivenBack) | Err(JobError::Ending) => item.give_back(None).await,
             Ok(JobEnd::Lost) => tracing::warn!("another worker has taken over the request {request}"),

@@ -91,6 +91,10 @@ async fn survives(requests: usize, kills: usize, seed: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server; ./scripts/test runs it"]
-async fn twelve_requests_survive_the_death_of_workers_and_broker() {
-    survives(12, 10, 20_261_126).await;
+async fn requests_survive_the_death_of_workers_and_broker() {
+    // For long runs: KILLED_REQUESTS=100 KILLED_SEED=7.
+    let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<usize>().unwrap());
+    let requests = number("KILLED_REQUESTS").unwrap_or(12);
+    let seed = number("KILLED_SEED").unwrap_or(20_261_126);
+    survives(requests, requests - 2, seed as u64).await;
 }
