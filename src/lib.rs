@@ -14,6 +14,7 @@
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
 mod acp;
+mod bridge;
 pub mod cli;
 mod code_index;
 mod configuration_file;
@@ -27,10 +28,12 @@ mod masking;
 mod mcp;
 mod message_frames;
 mod model_setup;
+mod nats;
 mod roo_api;
 pub mod server;
 mod shell_word;
 mod view;
 mod web;
+mod worker;
 mod workspace_engine;
 mod workspace_parts;

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::model_setup::ProfileName;
+use crate::nats::{Prefix, QueueName, ServerAddress};
 use crate::web::PublicOrigin;
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{PROVIDERS, Provider};
@@ -108,6 +109,18 @@ pub(super) enum Subcommand {
     ///
     /// It prints the address of the page, which lets in whoever has it, and serves until it is interrupted.
     Web(Web),
+    /// Let this workspace be followed and steered over NATS: tasks are started, stopped and answered from elsewhere
+    ///
+    /// Nothing is sent anywhere without a server that you name. It serves until it is interrupted.
+    Bridge(Bridge),
+    /// Carry out requests that others submit over NATS, each in a checkout of its own
+    ///
+    /// It works until it is interrupted; what runs then is given to another worker.
+    Worker(Worker),
+    /// Have a request carried out by a worker, on the last commit of this repository, and get what it changed as a patch
+    ///
+    /// What you have not committed is not sent. Interrupted, it leaves the request to its worker.
+    Submit(Submit),
     /// Trust the workspace: its modes, rules, prompts and hooks take effect
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
@@ -166,7 +179,7 @@ impl Subcommand {
     /// Returns whether it has agents work, and not only prints what there is.
     pub(super) fn works(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Demo(_) | Self::Attach(_) => true,
+            Self::Run(_) | Self::Demo(_) | Self::Attach(_) | Self::Submit(_) => true,
             Self::Cassette { command } => {
                 matches!(command, CassetteCommand::Record(record) if record.request.is_none())
             }
@@ -753,6 +766,143 @@ pub(super) struct Web {
     /// Have the user's daemon serve the requests, which editors and terminals share; it is started if need be.
     #[arg(long)]
     pub(super) daemon: bool,
+}
+
+/// A NATS server, and how it is reached.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Nats {
+    /// The server, as in tls://nats.example.com:4222; NATS_URL when left out.
+    #[arg(long, value_name = "URL")]
+    pub(super) server: Option<ServerAddress>,
+    /// File of a user's credentials (.creds); NATS_CREDS when left out.
+    #[arg(long, value_name = "FILE")]
+    pub(super) credentials: Option<PathBuf>,
+    /// Certificates of authorities in place of the system's; NATS_CA when left out.
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
+    /// Certificate of this client; NATS_CERT when left out.
+    #[arg(long, value_name = "FILE")]
+    pub(super) certificate: Option<PathBuf>,
+    /// Key of that certificate; NATS_KEY when left out.
+    #[arg(long, value_name = "FILE")]
+    pub(super) key: Option<PathBuf>,
+    /// What subjects and streams begin with.
+    #[arg(long, value_name = "WORDS", default_value = "roo")]
+    pub(super) prefix: Prefix,
+    /// Reach a server of another machine without TLS: everybody on the way reads prompts and code.
+    #[arg(long)]
+    pub(super) plaintext: bool,
+}
+
+/// `roo-lsp bridge`
+#[derive(Args, Debug)]
+pub(super) struct Bridge {
+    #[command(flatten)]
+    pub(super) nats: Nats,
+    /// Name of this instance in subjects; a new one when left out.
+    #[arg(long, value_name = "WORD")]
+    pub(super) instance: Option<QueueName>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// Let whoever may write to the subjects of this instance allow actions, each once.
+    #[arg(long)]
+    pub(super) remote_approvals: bool,
+    /// Seconds between two signs of life.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) heartbeat: u64,
+}
+
+/// `roo-lsp worker`
+#[derive(Args, Debug)]
+pub(super) struct Worker {
+    #[command(flatten)]
+    pub(super) nats: Nats,
+    /// Name of the queue that it takes work from.
+    #[arg(long, value_name = "WORD", default_value = "default")]
+    pub(super) queue: QueueName,
+    /// Directory for checkouts, which are removed with their requests.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(super) directory: PathBuf,
+    /// Number of requests at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) jobs: u16,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// Behaviour when permission is asked and settings don't answer.
+    #[arg(long, value_enum, default_value_t = Remote::Deny)]
+    pub(super) on_ask: Remote,
+    /// Seconds to wait for an answer over NATS before the request ends without one.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(super) answer_time: u64,
+    /// Clone repositories whose addresses begin with this, as in https://example.com/team/; may be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(super) allow_repository: Vec<String>,
+    /// Seconds after which work of which nothing is heard is given to another worker. All workers of a queue use the same.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) patience: u64,
+    /// Number of times that a request is given to a worker before it fails.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) deliveries: u64,
+}
+
+/// Behaviour of `worker` when permission is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Remote {
+    /// Ask over NATS: whoever may write to the request's control subject answers.
+    Ask,
+    /// Refuse.
+    Deny,
+    /// Allow.
+    Allow,
+}
+
+/// `roo-lsp submit`
+#[derive(Args, Debug)]
+pub(super) struct Submit {
+    #[command(flatten)]
+    pub(super) nats: Nats,
+    /// Task description; `-` reads it from standard input.
+    #[arg(required_unless_present = "request", conflicts_with = "request")]
+    pub(super) prompt: Option<String>,
+    /// Don't submit anything; follow this request, which was submitted before.
+    #[arg(long, value_name = "ID")]
+    pub(super) request: Option<String>,
+    /// The mode's slug.
+    #[arg(long)]
+    pub(super) mode: Option<String>,
+    /// The name of a model profile of the worker.
+    #[arg(long)]
+    pub(super) profile: Option<String>,
+    /// Name of the queue.
+    #[arg(long, value_name = "WORD", default_value = "default")]
+    pub(super) queue: QueueName,
+    /// The commit to work on: a name in this repository.
+    #[arg(long, value_name = "NAME", default_value = "HEAD")]
+    pub(super) commit: String,
+    /// Have the worker clone this repository, which has the commit, instead of sending it a bundle.
+    #[arg(long, value_name = "URL")]
+    pub(super) repository: Option<String>,
+    /// Model requests after which it stops, where the worker's settings don't say fewer.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) max_requests: Option<u32>,
+    /// US dollars after which it stops, where the worker's settings don't say fewer.
+    #[arg(long, value_name = "USD")]
+    pub(super) max_cost: Option<f64>,
+    /// Don't wait for the result.
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+    /// Behaviour when permission is asked, and the worker takes answers.
+    #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
+    pub(super) on_ask: OnAsk,
+    /// The file for the patch; a file of the request's id in the current directory when left out.
+    #[arg(long, short, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Apply the patch to the files of this repository: all of it, or nothing where it doesn't fit them.
+    #[arg(long)]
+    pub(super) apply: bool,
 }
 
 /// Subcommands of `mcp`.

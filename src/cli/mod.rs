@@ -11,6 +11,7 @@ mod acp;
 mod activity;
 mod arguments;
 mod attach;
+mod bridge;
 mod cassette;
 mod check_tool;
 mod checkpoints;
@@ -30,6 +31,7 @@ mod login;
 mod mcp;
 mod models;
 mod modes;
+mod nats;
 mod notices;
 mod notification;
 mod policy;
@@ -40,6 +42,7 @@ mod serve;
 mod session;
 mod setup;
 mod signals;
+mod submit;
 mod task_page;
 mod tasks;
 mod terminal;
@@ -49,6 +52,7 @@ mod tree_footer;
 mod trust;
 mod watch;
 mod web;
+mod worker;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -92,6 +96,8 @@ enum CliError {
     Store(#[from] roo_durable::StoreError),
     #[error(transparent)]
     Prompt(#[from] prompt::WriteFailure),
+    #[error(transparent)]
+    Nats(#[from] crate::nats::NatsError),
     #[error("can't write to standard output: {0}")]
     Output(#[from] io::Error),
     #[error("can't read standard input: {0}")]
@@ -167,6 +173,9 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::Import { command } => import::import(&common, command),
         Subcommand::Acp(acp) => acp::acp(&common, &acp),
         Subcommand::Ipc(ipc) => block_on(ipc::ipc(common, ipc))?,
+        Subcommand::Bridge(bridge) => block_on(bridge::bridge(common, bridge))?,
+        Subcommand::Worker(worker) => block_on(worker::worker(common, worker))?,
+        Subcommand::Submit(submit) => block_on(submit::submit(common, submit, notices))?,
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Policy { command } => block_on(policy::policy(common, command))?,

@@ -91,11 +91,10 @@ impl Notices {
 /// What becomes log lines: what the variable says, or else from this level on.
 fn filter(level: &str) -> EnvFilter {
     let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(level));
-    // What it tells below that are messages of servers, which may hold secrets.
-    match "rmcp=warn".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
-    }
+    // What they tell below that are messages of servers, which may hold secrets.
+    let directives =
+        ["rmcp=warn", "async_nats=warn"].into_iter().filter_map(|directive| directive.parse().ok());
+    directives.fold(filter, EnvFilter::add_directive)
 }
 
 fn print(notice: &str) {

@@ -345,6 +345,11 @@ impl Viewer {
         Self::answered_by(format, Answerer::user(OnAsk::Ask), true, notices)
     }
 
+    /// A viewer of a request that runs on another machine.
+    pub(super) fn for_remote(format: Format, on_ask: OnAsk, notices: &Notices) -> Self {
+        Self::answered_by(format, Answerer::user(on_ask), true, notices)
+    }
+
     /// Takes the newest tree.
     pub(super) fn learn(&mut self, nodes: &[TreeNode]) {
         self.transcript.learn(nodes);
@@ -419,7 +424,7 @@ impl Viewer {
     }
 
     /// The option to choose, and the words that go with it; none leaves the question waiting.
-    async fn choose(&self, approval: &PendingApproval) -> Option<(String, Option<String>)> {
+    pub(super) async fn choose(&self, approval: &PendingApproval) -> Option<(String, Option<String>)> {
         if (self.answerer.leaves)(approval) {
             return None;
         }
@@ -446,7 +451,7 @@ impl Viewer {
     }
 
     /// The answer to a question; none leaves it waiting.
-    async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
+    pub(super) async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
         let suggestions = question.suggestions.as_slice();
         // What was meant for a question of the model is no leave to go on.
         // Nor is it for a server.

@@ -10,7 +10,7 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, terminal};
 use crate::daemon::relay_stream;
-use crate::server::{Connection, SharedEngines, Sharing, serve_connection};
+use crate::server::{Connection, ConnectionKind, LeftRequests, SharedEngines, Sharing, serve_connection};
 use crate::web::{Connect, WebServer};
 use roo_text::render::exact_line;
 
@@ -23,7 +23,8 @@ pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
     let server =
         server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
     let address = format!("{}#token={}", server.address(), server.access().token());
-    let (engines, cancel) = (Arc::<SharedEngines>::default(), CancellationToken::new());
+    let engines = Arc::new(SharedEngines::new(LeftRequests::none()));
+    let cancel = CancellationToken::new();
     let folders = vec![context.folder.clone()];
     let connect = match web.daemon {
         true => connect_to_daemon(context),
@@ -55,7 +56,8 @@ fn connect(context: SessionContext, engines: Arc<SharedEngines>, cancel: Cancell
     let directories = context.directories;
     Arc::new(move |stream| {
         let (input, output) = tokio::io::split(stream);
-        let shared = Sharing { engines: Arc::clone(&engines), request: None };
+        let kind = ConnectionKind::Editor;
+        let shared = Sharing { engines: Arc::clone(&engines), kind, request: None };
         let connection = Connection { input, output, directories: directories.clone(), shared };
         let ended = cancel.clone().cancelled_owned();
         Box::pin(async move {

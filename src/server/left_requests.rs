@@ -12,7 +12,8 @@ use roo_protocol::ids::{Digest, TaskId};
 /// The marks of one process, and those that the one before it left.
 #[derive(Debug)]
 pub(crate) struct LeftRequests {
-    folder: PathBuf,
+    /// None where nothing is marked.
+    folder: Option<PathBuf>,
 }
 
 /// The engine in which a request is under way: only the same one may go on with it unasked.
@@ -28,15 +29,21 @@ pub(super) struct Mark {
 impl LeftRequests {
     /// Marks in this folder, which is the user's alone and is made when it is needed.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder: Some(folder) }
+    }
+
+    /// No marks: no other process goes on with the requests of this one.
+    pub(crate) fn none() -> Self {
+        Self { folder: None }
     }
 
     /// Marks a request as being under way. A failure is logged: the request goes on, and is not resumed unasked.
     pub(super) async fn mark(&self, request: &TaskId, mark: &Mark) {
+        let Some(folder) = &self.folder else { return };
         let write = async {
-            tokio::fs::create_dir_all(&self.folder).await?;
+            tokio::fs::create_dir_all(folder).await?;
             let bytes = serde_json::to_vec(mark)?;
-            tokio::fs::write(self.file(request), bytes).await
+            tokio::fs::write(folder.join(request.as_str()), bytes).await
         };
         if let Err(error) = write.await {
             tracing::warn!(%error, %request, "a request can't be marked as being under way");
@@ -45,7 +52,8 @@ impl LeftRequests {
 
     /// A request is not under way any more.
     pub(super) async fn unmark(&self, request: &TaskId) {
-        match tokio::fs::remove_file(self.file(request)).await {
+        let Some(folder) = &self.folder else { return };
+        match tokio::fs::remove_file(folder.join(request.as_str())).await {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, %request, "the mark of a request is left");
             }
@@ -55,23 +63,21 @@ impl LeftRequests {
 
     /// The requests that were left in this engine.
     pub(super) async fn left_in(&self, engine: &Mark) -> Vec<TaskId> {
-        let (folder, engine) = (self.folder.clone(), engine.clone());
+        let Some(folder) = self.folder.clone() else { return vec![] };
+        let engine = engine.clone();
         let found = tokio::task::spawn_blocking(move || read_all(&folder, &engine)).await;
         found.unwrap_or_default().into_iter().collect()
     }
 
     /// Removes all marks: the process ends in good order, and its requests wait for their user.
     pub(super) async fn clear(&self) {
-        match tokio::fs::remove_dir_all(&self.folder).await {
+        let Some(folder) = &self.folder else { return };
+        match tokio::fs::remove_dir_all(folder).await {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, "the marks of requests are left");
             }
             _ => {}
         }
-    }
-
-    fn file(&self, request: &TaskId) -> PathBuf {
-        self.folder.join(request.as_str())
     }
 }
 

@@ -215,6 +215,13 @@ fn only_its_front_end_knows_the_crate_of_the_agent_client_protocol() {
 }
 
 #[test]
+fn only_one_module_knows_the_client_of_nats() {
+    for (file, code) in all_sources() {
+        assert!(file.starts_with("src/nats/") || !code.contains("async_nats"), "{file} names async_nats");
+    }
+}
+
+#[test]
 fn only_the_command_line_and_the_server_print() {
     for (file, code) in all_sources() {
         // Its process writes the text of a document to a pipe.

@@ -47,6 +47,7 @@ mod mcp_serve;
 mod measured;
 mod messages;
 mod models;
+mod nats;
 mod policy;
 mod prompt;
 mod providers;

@@ -43,6 +43,7 @@ mod log;
 pub mod private_file;
 mod regular_file;
 mod replace;
+mod replica;
 mod request_locks;
 pub mod reserve;
 #[cfg(any(test, feature = "simulation"))]
@@ -64,6 +65,7 @@ pub use log::{Damage, Loaded, RequestLog, Synced, read_from, read_while};
 pub use private_file::PrivateFile;
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use replace::{replace, replace_checked, replace_unsynced};
+pub use replica::LogPart;
 pub use temporary_name::{is_temporary_name, temporary_name};
 pub use torn_tail::keep_torn_tail;
 pub use watched_file::{SAVING, WatchedFile};

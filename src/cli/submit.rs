@@ -1,0 +1,292 @@
+//! `roo-lsp submit`: a request for a worker, followed to its result.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use roo_durable::create_named;
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::{Digest, TaskId};
+use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams};
+use roo_text::render::{exact_line, visible};
+use uuid::Uuid;
+
+use super::arguments::{self, Common, Format};
+use super::notices::Notices;
+use super::run::Viewer;
+use super::session::SessionContext;
+use super::signals::{Signal, Signals};
+use super::{CliError, Ending, nats, read_input, terminal};
+use crate::nats::{RequestEvent, Storage};
+use crate::worker::{
+    self, Control, LARGEST_BUNDLE, LARGEST_PATCH, Reply, Source, Submission, SubmittedLimits, WorkOutcome,
+    WorkResult,
+};
+
+/// Submits a request and waits for its result, or follows an earlier one.
+pub(super) async fn submit(
+    common: Common,
+    submit: arguments::Submit,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
+    let context = SessionContext::find(&common)?;
+    let mut signals = Signals::listen()?;
+    let connection = nats::connect(&submit.nats, "roo-lsp submit").await?;
+    let storage = Storage::open(&connection).await?;
+    let request = match &submit.request {
+        Some(id) => known_request(id)?,
+        None => {
+            let request = TaskId::new(Uuid::now_v7().to_string());
+            send(&context.folder, &submit, &storage, &request).await?;
+            writeln!(terminal::stderr(), "roo-lsp: submitted as {request}")?;
+            request
+        }
+    };
+    if submit.detach {
+        writeln!(terminal::stdout(), "{request}")?;
+        return Ok(Ending::Done);
+    }
+    let mut follow = Follow {
+        viewer: Viewer::for_remote(submit.format, submit.on_ask, notices),
+        storage: &storage,
+        request: &request,
+        shown: 0,
+    };
+    let result = tokio::select! {
+        result = follow.until_result() => result?,
+        signal = signals.next() => {
+            follow.viewer.clear()?;
+            writeln!(
+                terminal::stderr(),
+                "roo-lsp: the request goes on; see it again with: roo-lsp submit --request {request}"
+            )?;
+            return Ok(match signal {
+                Signal::Interrupt => Ending::Interrupted,
+                Signal::Terminate => Ending::Terminated,
+            });
+        }
+    };
+    follow.viewer.clear()?;
+    drop(follow);
+    conclude(&context.folder, &submit, &storage, result).await
+}
+
+fn known_request(id: &str) -> Result<TaskId, CliError> {
+    let known = Uuid::try_parse(id).map(|id| TaskId::new(id.to_string()));
+    known
+        .map_err(|_| CliError::Usage("--request takes the whole id that `roo-lsp submit` printed".to_owned()))
+}
+
+/// Puts a request into its queue, with the commit that it is about.
+async fn send(
+    folder: &Path,
+    submit: &arguments::Submit,
+    storage: &Storage,
+    request: &TaskId,
+) -> Result<(), CliError> {
+    let prompt = match submit.prompt.as_deref().unwrap_or_default() {
+        "-" => read_input()?,
+        prompt => prompt.to_owned(),
+    };
+    if prompt.trim().is_empty() {
+        return Err(CliError::Usage("the prompt is empty; describe the task".to_owned()));
+    }
+    let commit = worker::commit(folder, &submit.commit).await.map_err(other)?;
+    let source = match &submit.repository {
+        Some(url) => Source::Repository { url: url.clone() },
+        None => {
+            let scratch = scratch_directory()?;
+            let sent = send_bundle(folder, &commit, &scratch, storage, request).await;
+            // What is left of it is in the directory of temporary files.
+            let _ = std::fs::remove_dir_all(&scratch);
+            sent?
+        }
+    };
+    let limits = SubmittedLimits { requests: submit.max_requests, cost_usd: submit.max_cost };
+    let mut submission = Submission::new(request.clone(), source, commit, prompt);
+    (submission.mode, submission.profile) = (submit.mode.clone(), submit.profile.clone());
+    submission.limits = limits;
+    let bytes = serde_json::to_vec(&submission).map_err(other)?;
+    Ok(storage.submit(&submit.queue, request, &bytes).await?)
+}
+
+async fn send_bundle(
+    folder: &Path,
+    commit: &worker::CommitId,
+    scratch: &Path,
+    storage: &Storage,
+    request: &TaskId,
+) -> Result<Source, CliError> {
+    let bundle = scratch.join("bundle");
+    worker::bundle(folder, commit, scratch, &bundle).await.map_err(other)?;
+    let content = tokio::fs::File::open(&bundle).await.map_err(other)?;
+    let size = content.metadata().await.map_err(other)?.len();
+    if size > LARGEST_BUNDLE {
+        return Err(CliError::Other(format!(
+            "the history of this commit has {size} bytes as a bundle, more than the {LARGEST_BUNDLE} that may be sent; let \
+             the worker clone it: --repository URL"
+        )));
+    }
+    let file = format!("{request}/bundle");
+    storage.put(&file, content).await?;
+    Ok(Source::Bundle { file })
+}
+
+/// A private directory for temporary files.
+fn scratch_directory() -> Result<PathBuf, CliError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    let path = std::env::temp_dir().join(format!("roo-lsp-{}", Uuid::new_v4().simple()));
+    std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(other)?;
+    Ok(path)
+}
+
+fn other(error: impl std::fmt::Display) -> CliError {
+    CliError::Other(error.to_string())
+}
+
+/// A request that is followed.
+struct Follow<'a> {
+    viewer: Viewer,
+    storage: &'a Storage,
+    request: &'a TaskId,
+    /// The number of the newest event that was shown. One may come twice.
+    shown: u64,
+}
+
+impl Follow<'_> {
+    /// Shows what happens, and answers what is asked, until there is a result.
+    async fn until_result(&mut self) -> Result<WorkResult, CliError> {
+        let mut feed = self.storage.follow(self.request);
+        loop {
+            let event = match feed.next().await {
+                RequestEvent::Result(bytes) => return serde_json::from_slice(&bytes).map_err(other),
+                RequestEvent::Event(bytes) => bytes,
+            };
+            // One of a newer worker is left out.
+            let Ok(params) = serde_json::from_slice::<EventParams>(&event) else { continue };
+            let seq = params.seq.unwrap_or_default();
+            if seq <= self.shown {
+                continue;
+            }
+            self.shown = seq;
+            self.viewer.show(&params)?;
+            self.answer(&params).await?;
+        }
+    }
+
+    async fn answer(&mut self, params: &EventParams) -> Result<(), CliError> {
+        let control = match &params.event {
+            Event::ApprovalRequested { approval } => {
+                self.viewer.clear()?;
+                let Some((option_id, text)) = self.viewer.choose(approval).await else { return Ok(()) };
+                let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
+                let hunks = vec![];
+                Control::Approval(ApprovalRespondParams {
+                    approval_id,
+                    digest,
+                    option_id,
+                    opened: true,
+                    text,
+                    hunks,
+                })
+            }
+            Event::QuestionAsked { question } => {
+                self.viewer.clear()?;
+                let Some(text) = self.viewer.answer(question).await else { return Ok(()) };
+                let question_id = question.question_id.clone();
+                Control::Answer(QuestionAnswerParams { question_id, text, images: vec![] })
+            }
+            _ => return Ok(()),
+        };
+        if let Err(problem) = self.say(&control).await {
+            writeln!(terminal::stderr(), "roo-lsp: the answer did not count: {}", visible(&problem))?;
+        }
+        Ok(())
+    }
+
+    async fn say(&self, control: &Control) -> Result<(), String> {
+        let connection = self.storage.connection();
+        let subject = connection.prefix().control(self.request);
+        let bytes = serde_json::to_vec(control).map_err(|error| error.to_string())?;
+        let reply = connection.request(subject, bytes).await.map_err(|error| error.to_string())?;
+        let reply: Reply = serde_json::from_slice(&reply).map_err(|error| error.to_string())?;
+        reply.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Says how the request ended, and brings its patch to the user.
+async fn conclude(
+    folder: &Path,
+    submit: &arguments::Submit,
+    storage: &Storage,
+    result: WorkResult,
+) -> Result<Ending, CliError> {
+    let how = match result.outcome {
+        WorkOutcome::Completed => None,
+        WorkOutcome::Failed => Some("it failed"),
+        WorkOutcome::Cancelled => Some("it was cancelled"),
+        WorkOutcome::Unanswered => Some("it stopped"),
+        WorkOutcome::Refused => Some("it was not begun"),
+    };
+    match (submit.format, how) {
+        (Format::Ndjson, _) => {
+            let line = serde_json::to_string(&result).map_err(other)?;
+            writeln!(terminal::stdout(), "{line}")?;
+        }
+        (Format::Text, None) => writeln!(terminal::stdout(), "{}", visible(&result.text))?,
+        (Format::Text, Some(how)) => {
+            writeln!(terminal::stderr(), "roo-lsp: {how}: {}", visible(&result.text))?;
+        }
+    }
+    if let Some(patch) = &result.patch {
+        let bytes = storage.file(&patch.file, LARGEST_PATCH).await?;
+        if Digest::of(&bytes) != patch.digest {
+            return Err(CliError::Other("the patch is not the one that the worker has made".to_owned()));
+        }
+        deliver(folder, submit, &result, &bytes).await?;
+    } else if how.is_none() {
+        writeln!(terminal::stderr(), "roo-lsp: it changed no file")?;
+    }
+    Ok(match result.outcome {
+        WorkOutcome::Completed => Ending::Done,
+        WorkOutcome::Unanswered => Ending::Waiting,
+        WorkOutcome::Failed | WorkOutcome::Cancelled | WorkOutcome::Refused => Ending::Failed,
+    })
+}
+
+/// Applies a patch, or leaves it in a file where that isn't wanted or where it doesn't fit.
+async fn deliver(
+    folder: &Path,
+    submit: &arguments::Submit,
+    result: &WorkResult,
+    patch: &[u8],
+) -> Result<(), CliError> {
+    let output = submit.output.clone();
+    let output = output.unwrap_or_else(|| PathBuf::from(format!("{}.patch", result.request)));
+    let shown = exact_line(&output.to_string_lossy());
+    let write = || {
+        create_named(&output)
+            .and_then(|mut file| file.write_all(patch))
+            .map_err(|error| CliError::Other(format!("can't write {}: {error}", output.display())))
+    };
+    if !submit.apply || result.outcome != WorkOutcome::Completed {
+        write()?;
+        writeln!(
+            terminal::stderr(),
+            "roo-lsp: the changes are in {shown}; apply them with: git apply {shown}"
+        )?;
+        return Ok(());
+    }
+    match worker::apply(folder, patch).await {
+        Ok(changed) => {
+            for path in changed {
+                writeln!(terminal::stderr(), "roo-lsp: changed {}", exact_line(&path))?;
+            }
+            if submit.output.is_some() { write() } else { Ok(()) }
+        }
+        Err(error) => {
+            write()?;
+            Err(CliError::Other(format!("the changes were not applied: {error}. They are in {shown}")))
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The checkout that a request works in, and what it has changed there.
+//!
+//! Agents have a clone of their own. What they changed is found by a second repository in the state directory, which no command
+//! sees: nothing that a command does to its clone says what git does here, nor what the patch is made against.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::git::{ANSWER, GitFailure, git, line};
+use super::submission::{CommitId, Source};
+use super::work_result::LARGEST_PATCH;
+
+/// Name of the branch that a checkout is on.
+const BRANCH: &str = "roo-lsp";
+/// Patterns of what the engine keeps in a workspace for this machine alone; no copy and no patch has them.
+const PRIVATE: &str =
+    "/.orchestration/agent_trace*.jsonl\n/.orchestration/intent_map.md\n/.orchestration/.*.new\n";
+/// Directory of what the agents of a request note for each other: it goes on with the request, and is in no result.
+const NOTES: &str = ".roo/tasks";
+
+/// Reasons why there is no checkout or no patch.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CheckoutError {
+    #[error(transparent)]
+    Git(#[from] GitFailure),
+    #[error("the commit {0} is not in what was submitted")]
+    NoCommit(String),
+    #[error("the checkout can't be made in {}: {source}", path.display())]
+    Files { path: PathBuf, source: io::Error },
+}
+
+/// A checkout.
+pub(super) struct Checkout {
+    /// The work tree.
+    folder: PathBuf,
+    /// Our repository.
+    repository: PathBuf,
+    /// What was checked out.
+    commit: CommitId,
+    /// Its files.
+    base: String,
+}
+
+impl Checkout {
+    /// Makes a checkout in a folder that isn't there, with our repository in another one. `bundle`: the file where the source is
+    /// one.
+    pub(super) async fn make(
+        folder: &Path,
+        private: &Path,
+        source: &Source,
+        bundle: &Path,
+        commit: &CommitId,
+    ) -> Result<Self, CheckoutError> {
+        let repository = private.join("repository.git");
+        let files = |path: &Path| {
+            let path = path.to_owned();
+            move |source| CheckoutError::Files { path, source }
+        };
+        let own = repository.as_os_str();
+        let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
+        git(private, &[&init[..], &[own.to_owned()]].concat(), &[], &[], ANSWER).await?;
+        fs::create_dir_all(repository.join("info")).map_err(files(&repository))?;
+        fs::write(repository.join("info/exclude"), PRIVATE).map_err(files(&repository))?;
+        let from = match source {
+            Source::Bundle { .. } => bundle.as_os_str().to_owned(),
+            Source::Repository { url } => OsString::from(url),
+        };
+        let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options"];
+        let fetch: Vec<OsString> = fetch.map(OsString::from).into_iter().chain([from]).collect();
+        let refs = match source {
+            Source::Bundle { .. } => "+HEAD:refs/heads/submitted",
+            Source::Repository { .. } => "+refs/heads/*:refs/heads/submitted/*",
+        };
+        git(&repository, &[&fetch[..], &[refs.into()]].concat(), &[], &[], ANSWER).await?;
+        let named = format!("{}^{{commit}}", commit.as_str());
+        let found =
+            line(&repository, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await;
+        if found.is_err() {
+            return Err(CheckoutError::NoCommit(commit.as_str().to_owned()));
+        }
+        let branch = format!("refs/heads/{BRANCH}");
+        line(&repository, &["update-ref", &branch, commit.as_str()], &[]).await?;
+        line(&repository, &["symbolic-ref", "HEAD", &branch], &[]).await?;
+        let tree = format!("{}^{{tree}}", commit.as_str());
+        let base = line(&repository, &["rev-parse", "--verify", "--end-of-options", &tree], &[]).await?;
+        let clone =
+            ["clone", "--quiet", "--no-hardlinks", "--template=", "--single-branch", "--no-tags", "--"];
+        let clone = clone.map(OsString::from);
+        let clone = [&clone[..], &[own.to_owned(), folder.as_os_str().to_owned()]].concat();
+        git(private, &clone, &[], &[], ANSWER).await?;
+        // It leads into the state directory.
+        line(folder, &["remote", "remove", "origin"], &[]).await?;
+        Ok(Self { folder: folder.to_owned(), repository, commit: commit.clone(), base })
+    }
+
+    pub(super) fn commit(&self) -> &CommitId {
+        &self.commit
+    }
+
+    /// The id of the files as they were checked out.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The id of the files as they are, without those that git ignores.
+    pub(super) async fn tree(&self) -> Result<String, CheckoutError> {
+        let variables = self.variables();
+        line(&self.folder, &["add", "--all", "--", "."], &variables).await?;
+        // A repository may ignore it. Through a link it would be another directory.
+        let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let notes = self.folder.join(NOTES);
+        if notes.parent().is_some_and(is_directory) && is_directory(&notes) {
+            line(&self.folder, &["add", "--all", "--force", "--", NOTES], &variables).await?;
+        }
+        Ok(line(&self.folder, &["write-tree"], &variables).await?)
+    }
+
+    /// What leads from the files as they were checked out to those of an id.
+    pub(super) async fn changes(&self, tree: &str) -> Result<Vec<u8>, CheckoutError> {
+        self.diff(tree, &["."]).await
+    }
+
+    /// The same without what the agents have noted; none for nothing.
+    pub(super) async fn result(&self, tree: &str) -> Result<Option<Vec<u8>>, CheckoutError> {
+        let patch = self.diff(tree, &[".", &format!(":(exclude){NOTES}")]).await?;
+        Ok(Some(patch).filter(|patch| !patch.is_empty()))
+    }
+
+    async fn diff(&self, tree: &str, paths: &[&str]) -> Result<Vec<u8>, CheckoutError> {
+        let arguments = [
+            "diff-tree",
+            "-r",
+            "--patch",
+            "--binary",
+            "--full-index",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            &self.base,
+            tree,
+            "--",
+        ];
+        let arguments = [&arguments[..], paths].concat();
+        Ok(git(&self.folder, &arguments, &self.variables(), &[], LARGEST_PATCH).await?)
+    }
+
+    /// Brings a patch into the files as they were checked out.
+    pub(super) async fn restore(&self, patch: &[u8]) -> Result<(), CheckoutError> {
+        let arguments = ["apply", "--binary", "--whitespace=nowarn", "-"];
+        git(&self.folder, &arguments, &self.variables(), patch, ANSWER).await?;
+        Ok(())
+    }
+
+    fn variables(&self) -> [(&'static str, OsString); 3] {
+        [
+            ("GIT_DIR", self.repository.clone().into()),
+            ("GIT_WORK_TREE", self.folder.clone().into()),
+            ("GIT_INDEX_FILE", self.repository.join("index").into()),
+        ]
+    }
+}
+
+/// Writes a commit of a repository, with its history, into a bundle; nothing in the repository changes. `scratch`: a directory
+/// for a repository that borrows its objects.
+pub(crate) async fn bundle(
+    folder: &Path,
+    commit: &CommitId,
+    scratch: &Path,
+    file: &Path,
+) -> Result<(), CheckoutError> {
+    let objects =
+        line(folder, &["rev-parse", "--path-format=absolute", "--git-path", "objects"], &[]).await?;
+    let own = scratch.join("borrowing.git");
+    let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
+    git(scratch, &[&init[..], &[own.as_os_str().to_owned()]].concat(), &[], &[], ANSWER).await?;
+    let alternates = own.join("objects/info/alternates");
+    let written =
+        fs::create_dir_all(own.join("objects/info")).and_then(|()| fs::write(&alternates, objects + "\n"));
+    written.map_err(|source| CheckoutError::Files { path: alternates, source })?;
+    // A bundle holds names and not ids.
+    line(&own, &["update-ref", "HEAD", commit.as_str()], &[]).await?;
+    let create = ["bundle", "create", "--quiet"].map(OsString::from);
+    let create = [&create[..], &[file.as_os_str().to_owned(), "HEAD".into()]].concat();
+    git(&own, &create, &[], &[], ANSWER).await?;
+    Ok(())
+}
+
+/// The id of a commit of a repository.
+pub(crate) async fn commit(folder: &Path, name: &str) -> Result<CommitId, CheckoutError> {
+    let named = format!("{name}^{{commit}}");
+    let id = line(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await;
+    let id = id.ok().and_then(|id| CommitId::parse(&id));
+    id.ok_or_else(|| CheckoutError::NoCommit(name.to_owned()))
+}

@@ -1,0 +1,131 @@
+//! What is said to a request while a worker has it, on a subject of its own, and how that is answered.
+
+use roo_engine::engine::{Engine, EngineError};
+use roo_protocol::event::OptionKind;
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::setup::WhenAsked;
+
+/// The largest message, in bytes.
+const LARGEST: usize = 1 << 20;
+/// Author of what comes over NATS, in events.
+const CLIENT: &str = "nats";
+
+/// What is said to a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "camelCase")]
+pub(crate) enum Control {
+    /// Answers an approval, once: a rule is for the user of the worker's machine to make.
+    Approval(ApprovalRespondParams),
+    /// Answers a question.
+    Answer(QuestionAnswerParams),
+    /// Says something, which reaches the model after its turn.
+    Message { text: String },
+    /// Ends the request.
+    Cancel,
+}
+
+/// The answer to that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    /// Reason why it was not done; none where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+/// Reasons why it was not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ControlError {
+    #[error("the message has {0} bytes; the most are {LARGEST}")]
+    TooLarge(usize),
+    #[error("the message can't be read: {0}")]
+    Format(#[from] serde_json::Error),
+    #[error("this worker takes no approvals; it was started without `--on-ask ask`")]
+    NoApprovals,
+    #[error("only answers that count once are taken: {0} makes a rule")]
+    Rule(String),
+    #[error("no such approval waits")]
+    NotWaiting,
+    #[error("it was answered by {0} before")]
+    Late(String),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Reply {
+    /// The answer as JSON.
+    pub(super) fn to_bytes(done: Result<(), ControlError>) -> Vec<u8> {
+        let reply = Self { error: done.err().map(|error| error.to_string()) };
+        serde_json::to_value(&reply).unwrap_or(Value::Null).to_string().into_bytes()
+    }
+}
+
+/// Carries out what is said to a request.
+pub(super) async fn carry_out(
+    engine: &Engine,
+    request: &TaskId,
+    when_asked: WhenAsked,
+    message: &[u8],
+) -> Result<(), ControlError> {
+    if message.len() > LARGEST {
+        return Err(ControlError::TooLarge(message.len()));
+    }
+    match serde_json::from_slice(message)? {
+        Control::Approval(answer) => {
+            if when_asked != WhenAsked::Ask {
+                return Err(ControlError::NoApprovals);
+            }
+            let waiting = engine.resumable(request).await?.approvals;
+            let waiting = waiting.into_iter().find(|(_, asked)| asked.approval_id == answer.approval_id);
+            let (_, asked) = waiting.ok_or(ControlError::NotWaiting)?;
+            let option = asked.options.into_iter().find(|option| option.id == answer.option_id);
+            // The engine says what is wrong with one that isn't there.
+            if let Some(option) = option
+                && !matches!(option.kind, OptionKind::AllowOnce | OptionKind::RejectOnce)
+            {
+                return Err(ControlError::Rule(option.id));
+            }
+            let answered = engine.respond(answer, CLIENT).await?;
+            if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
+        }
+        Control::Answer(answer) => {
+            let answered = engine.answer(answer, CLIENT).await?;
+            if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
+        }
+        Control::Message { text } => {
+            let (task_id, images, when) = (request.clone(), vec![], SendWhen::AfterTurn);
+            Ok(engine.send(TaskSendParams { task_id, text, images, when }).await?)
+        }
+        Control::Cancel => Ok(engine.cancel(request).await?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_as_it_is_written() {
+        let said = [
+            r#"{"command":"approval","approvalId":"a.1","digest":"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","optionId":"allow_once"}"#,
+            r#"{"command":"answer","questionId":"q.1","text":"Yes."}"#,
+            r#"{"command":"message","text":"Hurry."}"#,
+            r#"{"command":"cancel"}"#,
+        ];
+        for text in said {
+            let control: Control = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&control).unwrap(), text);
+        }
+        assert!(serde_json::from_str::<Control>(r#"{"command":"format disk"}"#).is_err());
+    }
+
+    #[test]
+    fn a_reply_has_an_error_or_nothing() {
+        assert_eq!(Reply::to_bytes(Ok(())), b"{}");
+        let refused = String::from_utf8(Reply::to_bytes(Err(ControlError::NotWaiting))).unwrap();
+        assert_eq!(refused, r#"{"error":"no such approval waits"}"#);
+    }
+}

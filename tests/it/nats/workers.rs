@@ -1,0 +1,203 @@
+//! `roo-lsp worker` and `roo-lsp submit`: work goes to a worker, and comes back as a change.
+
+use std::fs;
+
+use async_nats::jetstream;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{Broker, DONE, ask, next, playing, submit, text, worker};
+use crate::support::assert_gapless;
+use crate::support::repository::git;
+
+/// Changes the second line of a file, and makes another one.
+const EDITS: &str = "  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
+
+fn id_of(stderr: &[u8]) -> String {
+    let said = text(stderr);
+    let line = said.lines().find_map(|line| line.strip_prefix("roo-lsp: submitted as ")).expect("it says so");
+    line.to_owned()
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn work_comes_back_as_a_change_of_the_submitters_files() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let worker = worker(&there, &broker, &["--allow-write"]);
+    here.write("own.txt", "not committed\n");
+    let output = submit(&here, &broker, &["Change it.", "--apply"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stdout), "Done.\n");
+    let said = text(&output.stderr);
+    assert!(said.contains("changed a.txt") && said.contains("changed b/c.txt"), "{said}");
+    assert_eq!((&*here.read("a.txt"), &*here.read("b/c.txt")), ("one\nTWO\nthree\n", "new\n"));
+    assert_eq!(here.read("own.txt"), "not committed\n");
+    assert_eq!(there.read("a.txt"), "one\ntwo\nthree\n", "the worker's own folder is none of it");
+    assert_eq!(worker.end(Signal::TERM).0, Some(143));
+    assert_eq!(fs::read_dir(there.beside("checkouts")).unwrap().count(), 0, "checkouts are removed");
+
+    // The result is kept for those who come later.
+    let id = id_of(&output.stderr);
+    let file = here.beside("again.patch");
+    let again = submit(&here, &broker, &["--request", &id, "--output", file.to_str().unwrap()]);
+    assert!(again.status.success(), "{again:?}");
+    assert!(fs::read_to_string(file).unwrap().contains("+TWO"));
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn what_the_user_has_changed_since_is_not_overwritten() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--allow-write"]);
+    here.write("a.txt", "one\nzwei\nthree\n");
+    let output = submit(&here, &broker, &["Change it.", "--apply"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("does not fit your files as they are now, so nothing was changed"), "{said}");
+    assert_eq!((&*here.read("a.txt"), &*here.read("b/c.txt")), ("one\nzwei\nthree\n", ""));
+    let patch = here.read(&format!("{}.patch", id_of(&output.stderr)));
+    assert!(patch.contains("+TWO"), "the change is left in a file");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_worker_refuses_what_its_settings_do_not_allow() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &[]);
+    let output = submit(&here, &broker, &["Change it."]);
+    let said = text(&output.stderr);
+    assert!(said.contains("it changed no file"), "{said}");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn permission_is_asked_and_given_over_nats() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--on-ask", "ask"]);
+    let output = submit(&here, &broker, &["Change it.", "--on-ask", "allow", "--apply"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((&*here.read("a.txt"), &*here.read("b/c.txt")), ("one\nTWO\nthree\n", "new\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+async fn a_permission_over_nats_makes_no_rule() {
+    let broker = Broker::start();
+    let client = broker.connect().await;
+    let mut events = client.subscribe("roo.request.*.event").await.unwrap();
+    client.flush().await.unwrap();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--on-ask", "ask"]);
+    submit(&here, &broker, &["Change it.", "--detach"]);
+    let (subject, asked) = loop {
+        let (subject, event) = next(&mut events, ".event").await;
+        if event["event"]["type"] == "approval.requested" {
+            break (subject, event["event"].clone());
+        }
+    };
+    let control = subject.replace(".request.", ".control.").replace(".event", "");
+    let answer = |option: &str| {
+        let (id, digest) = (&asked["approvalId"], &asked["digest"]);
+        json!({ "command": "approval", "approvalId": id, "digest": digest, "optionId": option }).to_string()
+    };
+    let rule = ask(&client, &control, answer("allow_always").as_bytes()).await;
+    assert!(rule["error"].is_string(), "{rule}");
+    for garbage in [&b"{"[..], br#"{"command":"shell"}"#] {
+        assert!(ask(&client, &control, garbage).await["error"].is_string());
+    }
+    assert_eq!(ask(&client, &control, answer("allow_once").as_bytes()).await, json!({}));
+    let cancel = ask(&client, &control, br#"{"command":"cancel"}"#).await;
+    assert_eq!(cancel, json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+async fn work_that_is_none_is_refused_and_the_worker_lives() {
+    let broker = Broker::start();
+    let client = broker.connect().await;
+    let mut results = client.subscribe("roo.request.*.result").await.unwrap();
+    client.flush().await.unwrap();
+    let (there, here) = (playing(DONE), playing(DONE));
+    let worker = worker(&there, &broker, &[]);
+    let queue = jetstream::new(client.clone());
+    let large = vec![b' '; 600 << 10];
+    let submission = |commit: &str, source: Value| {
+        let request = "0190a5c0-0000-7000-8000-000000000003";
+        json!({ "version": 1, "request": request, "source": source, "commit": commit, "prompt": "Do it." })
+            .to_string()
+            .into_bytes()
+    };
+    let elsewhere = json!({ "kind": "repository", "url": "https://example.com/x.git" });
+    for (number, payload, problem) in [
+        (1, b"{".to_vec(), "can't be read"),
+        (2, large, "the most are"),
+        (3, submission(&"1".repeat(40), elsewhere), "doesn't clone"),
+    ] {
+        let id = format!("0190a5c0-0000-7000-8000-00000000000{number}");
+        let message = jetstream::message::PublishMessage::build().message_id(&id).payload(payload.into());
+        queue.send_publish("roo.work.default", message).await.unwrap().await.unwrap();
+        let (subject, result) = next(&mut results, ".result").await;
+        assert_eq!(subject, format!("roo.request.{id}.result"));
+        assert_eq!(result["outcome"], "refused");
+        assert!(result["text"].as_str().unwrap().contains(problem), "{result}");
+    }
+    let done = submit(&here, &broker, &["Do it."]);
+    assert!(done.status.success(), "{done:?}");
+    let (_, said) = worker.end(Signal::TERM);
+    assert!(said.contains("work was refused"), "{said}");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_worker_clones_what_it_is_allowed_to() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let repository = here.beside("shared.git");
+    git(&here.folder(), &["clone", "--quiet", "--bare", ".", repository.to_str().unwrap()]);
+    let url = format!("file://{}", repository.canonicalize().unwrap().display());
+    let _worker = worker(&there, &broker, &["--allow-write", "--allow-repository", &url]);
+    let output = submit(&here, &broker, &["Change it.", "--repository", &url, "--apply"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+async fn a_worker_that_is_told_to_end_gives_its_work_to_another() {
+    let broker = Broker::start();
+    let client = broker.connect().await;
+    let mut events = client.subscribe("roo.request.*.event").await.unwrap();
+    client.flush().await.unwrap();
+    let slow = "  - text: \"one two three four\"\n    chunk: 4\n    delayMs: 400\n    calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let (there, here) = (playing(&format!("{EDITS}{slow}")), playing(DONE));
+    // Only that the first one gives it back can let the other have it in time.
+    let first = worker(&there, &broker, &["--allow-write", "--patience", "3600"]);
+    let output = submit(&here, &broker, &["Change it.", "--detach"]);
+    let id = text(&output.stdout).trim().to_owned();
+    let mut written = 0;
+    while written < 2 {
+        let (_, event) = next(&mut events, ".event").await;
+        written += usize::from(event["event"]["type"] == "tool.finished");
+    }
+    assert_eq!(first.end(Signal::TERM).0, Some(143));
+    let _second = worker(&there, &broker, &["--allow-write", "--patience", "3600"]);
+    let file = here.beside("result.patch");
+    let arguments = ["--request", &id, "--format", "ndjson", "--output", file.to_str().unwrap()];
+    let output = submit(&here, &broker, &arguments);
+    assert!(output.status.success(), "{output:?}");
+    let mut lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let result = lines.pop().unwrap();
+    assert_eq!((&result["outcome"], &result["text"]), (&json!("completed"), &json!("Done.")));
+    assert_gapless(&lines, 1);
+    let is_edit = |event: &&Value| {
+        event["event"]["type"] == "tool.started" && event["event"]["name"] == "write_to_file"
+    };
+    assert_eq!(lines.iter().filter(is_edit).count(), 2, "what was done is not done again");
+    let patch = fs::read_to_string(file).unwrap();
+    assert!(patch.contains("+TWO") && patch.contains("b/c.txt"), "{patch}");
+}
