@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options};
 use crate::support::project::Project;
+use crate::support::repository::git;
 
 /// A workspace whose user has trusted it.
 fn trusted(settings: &str) -> Project {
@@ -26,6 +27,23 @@ fn untrusted(settings: &str) -> Project {
 }
 
 const CONFINED: &str = "autoApprove: { execute: { mode: confined } }";
+
+#[test]
+fn a_folder_of_a_repository_sees_all_of_its_work_tree() {
+    // Below `/tmp`, in whose place commands have a directory of their own.
+    let project = Project::new(&[("root.txt", "one\n"), ("app/a.txt", "one\n")]);
+    for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "One"]] {
+        git(&project.folder(), arguments);
+    }
+    let mut command = project.program();
+    command.current_dir(project.folder().join("app"));
+    let line = json!({ "command": "git status --short && git add -A && git diff --cached --stat" });
+    command.args(["tool", "execute_command", "--allow", "--params", &line.to_string()]);
+    let output = command.output().unwrap();
+    // A file that git doesn't see is one that the next commit deletes.
+    let told = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(told.contains("Exit code: 0") && !told.contains("root.txt"), "{output:?}");
+}
 
 /// The verdicts on these command lines.
 fn verdicts(project: &Project, lines: &[&str]) -> Vec<Value> {
