@@ -31,7 +31,7 @@ use roo_sandbox::exec::sandbox::{
     Confinement, Helper, Level, Network, Probe, Required, Sandbox, SigningKey, credentials,
 };
 use roo_sandbox::exec::{EnvironmentRules, ExecError};
-use roo_workspace::Workspace;
+use roo_workspace::{IGNORE_FILE, Workspace};
 
 /// Directory for the writes of staged commands, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
@@ -409,6 +409,10 @@ impl Bounds {
             places.hidden.extend(own.iter().filter(|path| can_be_held(path)).cloned());
             places.hidden.extend(credentials(home.as_deref()));
             places.hidden.retain(|path| !readable_places.contains(path));
+            // Where it is committed, as it usually is, git commits nothing unless it can compare it. It is still protected,
+            // what it names is hidden, and tools don't show it.
+            let rules: Vec<PathBuf> = looked_at.roots().paths().map(|root| root.join(IGNORE_FILE)).collect();
+            places.hidden.retain(|path| !rules.contains(path));
             let is_hidden = |path: &Path| places.hidden.iter().any(|hidden| path.starts_with(hidden));
             let configuration = home.map(|home| tool_configuration::without_secrets(&home, is_hidden));
             let mut configuration = configuration.unwrap_or_default();
