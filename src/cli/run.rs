@@ -101,7 +101,7 @@ fn has_unread_input() -> bool {
         FileType::Fifo => {
             let mut descriptors = [PollFd::new(&stdin, PollFlags::IN)];
             let looked = poll(&mut descriptors, Some(&Timespec::default()));
-            looked.is_ok() && descriptors[0].revents().contains(PollFlags::IN)
+            looked.is_ok() && descriptors.iter().any(|stdin| stdin.revents().contains(PollFlags::IN))
         }
         _ => false,
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options};
 use crate::support::project::Project;
+use crate::support::repository::git;
 
 /// A workspace whose user has trusted it.
 fn trusted(settings: &str) -> Project {
@@ -26,6 +27,36 @@ fn untrusted(settings: &str) -> Project {
 }
 
 const CONFINED: &str = "autoApprove: { execute: { mode: confined } }";
+
+/// What a command of an agent prints and how it ends, in a folder of a repository with these files.
+fn in_repository(files: &[(&str, &str)], folder: &str, line: &str) -> String {
+    // Below `/tmp`, in whose place commands have a directory of their own.
+    let project = Project::new(files);
+    for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "One"]] {
+        git(&project.folder(), arguments);
+    }
+    let mut command = project.program();
+    command.current_dir(project.folder().join(folder));
+    command.args(["tool", "execute_command", "--allow", "--params", &json!({ "command": line }).to_string()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_folder_of_a_repository_sees_all_of_its_work_tree() {
+    let files = [("root.txt", "one\n"), ("app/a.txt", "one\n")];
+    let told = in_repository(&files, "app", "git status --short && git add -A && git diff --cached --stat");
+    // A file that git doesn't see is one that the next commit deletes.
+    assert!(told.contains("Exit code: 0") && !told.contains("root.txt"), "{told}");
+}
+
+#[test]
+fn git_adds_changes_beside_a_committed_rooignore() {
+    let files = [(".rooignore", "private/\n"), ("a.txt", "one\n")];
+    let told = in_repository(&files, "", "echo two > a.txt && git add -A && git diff --cached --name-only");
+    assert!(told.contains("Exit code: 0\nOutput:\na.txt\n") && !told.contains(".rooignore"), "{told}");
+}
 
 /// The verdicts on these command lines.
 fn verdicts(project: &Project, lines: &[&str]) -> Vec<Value> {

@@ -16,7 +16,8 @@ use super::resolver::{Location, Resolved};
 use super::rules_file::{self, Stamp};
 use roo_text::names::fold;
 
-const NAME: &str = ".rooignore";
+/// Name of the file of ignore rules in a root.
+pub const NAME: &str = ".rooignore";
 
 /// The ignore rules of every root.
 pub struct Ignores {

@@ -57,7 +57,7 @@ pub use review::Reviewed;
 pub use unsynced_names::UnsyncedNames;
 pub use uri::{file_uri, path_of};
 
-pub use self::ignore::{Ignores, Rules};
+pub use self::ignore::{Ignores, NAME as IGNORE_FILE, Rules};
 pub use self::links::{FileId, several_names};
 pub use file::{read_beginning, read_disk};
 pub use numbered::{IMAGES_BYTES, Reading};

@@ -31,7 +31,7 @@ use roo_sandbox::exec::sandbox::{
     Confinement, Helper, Level, Network, Probe, Required, Sandbox, SigningKey, credentials,
 };
 use roo_sandbox::exec::{EnvironmentRules, ExecError};
-use roo_workspace::Workspace;
+use roo_workspace::{IGNORE_FILE, Workspace};
 
 /// Directory for the writes of staged commands, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
@@ -395,27 +395,35 @@ impl Bounds {
         let private = (!self.only_looks).then(|| self.private.clone());
         let roots = workspace.roots().paths().map(Path::to_path_buf);
         let visible = roots.chain(self.directories.home.as_ref().and_then(|home| home.canonicalize().ok()));
-        let visible = visible.chain(readable.iter().cloned()).collect();
+        let mut visible: Vec<PathBuf> = visible.chain(readable.iter().cloned()).collect();
         let (finder, readable_places) = (self.finder().await, readable);
         let looked = roo_durable::spawn_blocking(move || {
             let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
             let git = GitDirectory::find(looked_at.roots().paths(), found, home.as_deref());
+            let roots = looked_at.roots().paths();
+            let work_trees: Vec<PathBuf> =
+                roots.filter_map(|root| GitDirectory::work_tree_around(root, home.as_deref())).collect();
             let OwnPlaces { paths: mut own, linked } = OwnPlaces::find(&directories);
             own.extend(finder.names_of(&linked));
             places.hidden.extend(own.iter().filter(|path| can_be_held(path)).cloned());
             places.hidden.extend(credentials(home.as_deref()));
             places.hidden.retain(|path| !readable_places.contains(path));
+            // Where it is committed, as it usually is, git commits nothing unless it can compare it. It is still protected,
+            // what it names is hidden, and tools don't show it.
+            let rules: Vec<PathBuf> = looked_at.roots().paths().map(|root| root.join(IGNORE_FILE)).collect();
+            places.hidden.retain(|path| !rules.contains(path));
             let is_hidden = |path: &Path| places.hidden.iter().any(|hidden| path.starts_with(hidden));
             let configuration = home.map(|home| tool_configuration::without_secrets(&home, is_hidden));
             let mut configuration = configuration.unwrap_or_default();
             configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| make_private(&private.as_ref()?.join(below));
             let private = (made(own_places.temp), made(own_places.cache));
-            Ok::<_, io::Error>((places, own, git, configuration, private))
+            Ok::<_, io::Error>((places, own, (git, work_trees), configuration, private))
         });
-        let (places, own, mut git, configuration, (temp, cache)) =
+        let (places, own, (mut git, work_trees), configuration, (temp, cache)) =
             looked.await.map_err(io::Error::other).flatten()?;
+        visible.extend(work_trees);
         let WithheldPaths { hidden, protected, .. } = places;
         let sandbox = self.sandbox().await.clone();
         let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));

@@ -468,7 +468,12 @@ async fn effects(
         Ok(Status::DiskFilled) => command_effects::Ended::DiskFilled,
         Ok(Status::TimedOut | Status::Cancelled) | Err(_) => command_effects::Ended::CutOff,
     };
-    command_effects::after(before, ended, output.contains(NO_SIGNING), &context.workspace).await
+    command_effects::after(before, ended, was_to_sign(output), &context.workspace).await
+}
+
+/// Returns whether git was to sign and could not. That its configuration is printed, as by `env`, doesn't say so.
+fn was_to_sign(output: &str) -> bool {
+    output.lines().any(|line| line.contains(NO_SIGNING) && !line.starts_with("GIT_CONFIG_VALUE_"))
 }
 
 /// Explains what the sandbox withheld from a command that has ended.
@@ -668,6 +673,14 @@ mod tests {
     use crate::tools::read_command_output::Awaited;
     use crate::tools::{read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
+
+    #[test]
+    fn a_program_to_sign_with_that_is_only_printed_was_not_asked() {
+        assert!(was_to_sign(&format!(
+            "error: cannot run {NO_SIGNING}: Not a directory\nfatal: failed to sign"
+        )));
+        assert!(!was_to_sign(&format!("A=1\nGIT_CONFIG_VALUE_3={NO_SIGNING}\n")));
+    }
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();

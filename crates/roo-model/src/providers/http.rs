@@ -585,6 +585,10 @@ impl Connection {
             300..=399 => {
                 format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
+            400..=499 if lacks_function_calling(&said) => {
+                " Set `toolProtocol: xml` in the model's profile: it works without function calling."
+                    .to_owned()
+            }
             404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
             404 => format!(" Check `baseUrl`, `provider` and the model's name, {}.", self.endpoint.model),
             _ if kind == ModelErrorKind::Unauthorized => match &self.endpoint.missing_key {
@@ -720,6 +724,22 @@ fn causes(error: &dyn std::error::Error) -> Vec<String> {
     texts
 }
 
+/// Returns whether a provider says that the model, or the server as it was started, calls no functions. Covers the wordings of
+/// Ollama, OpenRouter, vLLM, llama.cpp, Groq and Gemini.
+fn lacks_function_calling(said: &str) -> bool {
+    let said = said.to_lowercase();
+    [
+        "does not support tools",
+        "support tool use",
+        "enable-auto-tool-choice",
+        "tools param requires --jinja",
+        "`tool calling` is not supported",
+        "function calling is not enabled",
+    ]
+    .iter()
+    .any(|words| said.contains(words))
+}
+
 /// Returns whether the account behind the key has no credit: to wait brings none.
 fn is_out_of_credit(body: &Value) -> bool {
     let error = &body["error"];
@@ -823,6 +843,21 @@ mod tests {
         assert_eq!(unknown_host(&tls), None);
         assert_eq!(beyond_the_client(&tls), "invalid peer certificate: UnknownIssuer");
         assert_eq!(beyond_the_client(&causes(&layers)), "error sending request: client error (Connect)");
+    }
+
+    #[test]
+    fn a_model_without_function_calling_is_recognized() {
+        for said in [
+            "registry.ollama.ai/library/gemma:2b does not support tools",
+            "No endpoints found that support tool use. To learn more about provider routing, visit our site",
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+            "tools param requires --jinja flag",
+            "`tool calling` is not supported with this model",
+            "Function calling is not enabled for models/gemma-3-27b-it",
+        ] {
+            assert!(lacks_function_calling(said), "{said}");
+        }
+        assert!(!lacks_function_calling("Invalid schema for function 'read_file'"));
     }
 
     #[test]

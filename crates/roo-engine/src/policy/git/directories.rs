@@ -54,19 +54,17 @@ impl GitDirectory {
         directories
     }
 
-    /// The one in a directory above, as git looks for it. A repository in the home directory is nobody's project.
+    /// The one in a directory above, as git looks for it.
     fn around(root: &Path, home: Option<&Path>) -> Option<Self> {
-        let user = rustix::process::geteuid().as_raw();
-        for directory in root.ancestors() {
-            if Some(directory) == home || directory.metadata().ok()?.uid() != user {
-                return None;
-            }
-            let git = directory.join(".git");
-            if git.symlink_metadata().is_ok() {
-                return Self::from_dot_git(&git);
-            }
-        }
-        None
+        Self::from_dot_git(&dot_git_around(root, home)?)
+    }
+
+    /// The top of the work tree that a workspace folder lies in, where the repository is its own. Git compares all of it with
+    /// the index: what it doesn't see there, it takes for deleted.
+    pub(in super::super) fn work_tree_around(root: &Path, home: Option<&Path>) -> Option<PathBuf> {
+        let git = dot_git_around(root, home)?;
+        Self::from_dot_git(&git)?;
+        git.parent().map(Path::to_path_buf)
     }
 
     /// Returns the directories that a `.git` names, where that is its own: a directory is, and what a file names if it
@@ -185,6 +183,22 @@ fn work_tree(configuration: &str) -> Option<PathBuf> {
     None
 }
 
+/// The nearest `.git` in a directory or above it, among those of the user. A repository in the home directory is nobody's
+/// project.
+fn dot_git_around(root: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    for directory in root.ancestors() {
+        if Some(directory) == home || directory.metadata().ok()?.uid() != user {
+            return None;
+        }
+        let git = directory.join(".git");
+        if git.symlink_metadata().is_ok() {
+            return Some(git);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -237,6 +251,10 @@ mod tests {
         let plain = GitDirectory { own: git.clone(), common: git.clone() };
         assert_eq!(fixture.find("home/main", &["home/main/.git"]), std::slice::from_ref(&plain));
         assert_eq!(fixture.find("home/main/deep/er", &[]), std::slice::from_ref(&plain));
+        let around = |root: &str| GitDirectory::work_tree_around(&at(root), Some(&at("home")));
+        assert_eq!(around("home/main/deep/er"), Some(at("home/main")));
+        assert_eq!(around("home/linked"), Some(at("home/linked")));
+        assert_eq!(around("home"), None);
         let linked = GitDirectory { own: git.join("worktrees/linked"), common: git.clone() };
         assert_eq!(fixture.find("home/linked", &["home/linked/.git"]), std::slice::from_ref(&linked));
         let module = git.join("modules/sub/mod");
