@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use roo_durable::WorkspaceDirectory;
-use roo_engine::tool_run::{RemovedEncodings, save};
+use roo_engine::tool_run::{BinaryContents, RemovedEncodings, save};
 use roo_protocol::checkpoint::{CheckpointRestoreParams, RestoreConflicts, RestoreScope, RestoreWhat};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::TaskStartParams;
@@ -69,7 +69,8 @@ fn edits() -> Outcome {
                 author: Author::Ai,
             };
             let begun = Instant::now();
-            let (_, new) = save(&[change], &RemovedEncodings::default(), &contents, &mask);
+            let (_, new) =
+                save(&[change], &RemovedEncodings::default(), &BinaryContents::default(), &contents, &mask);
             contents.sync(&new)?;
             samples.push(milliseconds(begun.elapsed()));
         }
@@ -110,7 +111,8 @@ fn beside_git(files: usize) -> Outcome {
             author: Author::Ai,
         };
         let begun = Instant::now();
-        let (_, new) = save(&[change], &RemovedEncodings::default(), &contents, &mask);
+        let (_, new) =
+            save(&[change], &RemovedEncodings::default(), &BinaryContents::default(), &contents, &mask);
         contents.sync(&new)?;
         ours.push(milliseconds(begun.elapsed()));
         let begun = Instant::now();

@@ -265,7 +265,7 @@ mod tests {
     fn data_and_text_have_no_symbols() {
         for path in ["a.json", "a.toml", "a.yml", "a.md", "a.txt"] {
             assert!(!is_code(path), "{path}");
-            assert_eq!(symbols(path, "a: 1"), Err(SyntaxError::UnknownLanguage), "{path}");
+            assert_eq!(symbols(path, "a: 1", |_| true), Err(SyntaxError::UnknownLanguage), "{path}");
         }
         assert!(is_code("src/a.rs") && is_code("a.tsx"));
     }

@@ -167,11 +167,11 @@ export type FileDiff = {
   path: string;
   /** The file, as its editor spells it where it is open. */
   uri: string;
-  /** The earlier text; absent where there was no file. */
+  /** The earlier text, or words for what is no text; absent where there was no file. */
   before?: string | null;
-  /** The later text; absent where there is no file. */
+  /** The later text, or words for what is no text; absent where there is no file. */
   after?: string | null;
-  /** A unified diff of the two. */
+  /** A unified diff of the two; one line that names the file where one of them is no text. */
   diff: string;
 };
 
@@ -1686,6 +1686,18 @@ export type EditorDiagnostic = {
 /** How bad a diagnostic is: 1 error, 2 warning, 3 information, 4 hint. */
 export type DiagnosticSeverity = 1 | 2 | 3 | 4;
 
+/** `roo/document/save`, from the server. */
+export type DocumentSaveParams = {
+  /** The documents to save. */
+  uris: string[];
+};
+
+/** Answer of a client to `roo/document/save`. */
+export type DocumentSaveResult = {
+  /** The documents that are saved now. */
+  saved: string[];
+};
+
 /** `roo/code/ask`, from the server: what the language servers of the editor know. */
 export type CodeAskParams = {
   /** The question. */
@@ -1697,6 +1709,9 @@ export type CodeAskParams = {
   /** Part of a name, for `symbols`. */
   query?: string | null;
 };
+
+/** Kinds of questions about code. */
+export type CodeQuestionKind = "references" | "definition" | "symbols";
 
 /** Answer of a client to `roo/code/ask`. */
 export type CodeAskResult = {
@@ -1716,9 +1731,6 @@ export type CodePlace = {
   line: number;
 };
 
-/** Kinds of questions about code. */
-export type CodeQuestionKind = "references" | "definition" | "symbols";
-
 /** A symbol of a project. */
 export type CodeSymbol = {
   /** Its name. */
@@ -1729,18 +1741,6 @@ export type CodeSymbol = {
   container?: string | null;
   /** Where it is defined. */
   place: CodePlace;
-};
-
-/** `roo/document/save`, from the server. */
-export type DocumentSaveParams = {
-  /** The documents to save. */
-  uris: string[];
-};
-
-/** Answer of a client to `roo/document/save`. */
-export type DocumentSaveResult = {
-  /** The documents that are saved now. */
-  saved: string[];
 };
 
 /** The parameters of `roo/event`. */
