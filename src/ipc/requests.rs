@@ -431,12 +431,12 @@ impl Requests {
         let mut left = self.engine.left();
         loop {
             left.mark_unchanged();
-            // What happened before the request was given up is told all the same.
             let may_be_over = has_ended && vocabulary.due().is_none();
-            if follower.position() >= follower.published() {
-                if is_released || may_be_over && self.is_over(task, &follower).await {
-                    return;
-                }
+            // What happened before the request was given up is told all the same.
+            if follower.position() >= follower.published()
+                && (is_released || may_be_over && self.is_over(task, &follower).await)
+            {
+                return;
             }
             let wait = vocabulary.due().map(|due| due.saturating_sub(self.engine.now()));
             let due = async {
