@@ -428,13 +428,15 @@ impl Requests {
     ) {
         let mut nodes: Vec<TreeNode> = vec![];
         let (mut is_released, mut has_ended) = (false, false);
+        let mut left = self.engine.left();
         loop {
+            left.mark_unchanged();
+            let may_be_over = has_ended && vocabulary.due().is_none();
             // What happened before the request was given up is told all the same.
-            if follower.position() >= follower.published() {
-                let may_be_over = has_ended && vocabulary.due().is_none();
-                if is_released || may_be_over && self.is_over(task, &follower).await {
-                    return;
-                }
+            if follower.position() >= follower.published()
+                && (is_released || may_be_over && self.is_over(task, &follower).await)
+            {
+                return;
             }
             let wait = vocabulary.due().map(|due| due.saturating_sub(self.engine.now()));
             let due = async {
@@ -452,6 +454,8 @@ impl Requests {
                     self.tell(vocabulary.flush(self.engine.now()));
                     continue;
                 }
+                // The engine has the sender.
+                _ = left.changed(), if may_be_over => continue,
             };
             let batch = match batch {
                 Ok(batch) => batch,
@@ -490,13 +494,13 @@ impl Requests {
         }
     }
 
-    /// Returns whether a request has ended and all of it is told. It is no longer followed then: whoever goes on with it has it
-    /// followed anew.
+    /// Returns whether a request has ended, lives no more, and all of it is told. It is no longer followed then: whoever goes on with
+    /// it opens it again, and has it followed anew.
     async fn is_over(&self, task: &TaskId, follower: &Follower) -> bool {
         let _steering = self.steering.lock().await;
         // What is followed may be a little behind.
         let ended = self.engine.tree(task).await.is_ok_and(|tree| has_ended(&tree.nodes, task));
-        let is_over = ended && follower.position() >= follower.published();
+        let is_over = ended && !self.engine.is_live(task) && follower.position() >= follower.published();
         if is_over {
             self.followed().remove(task);
         }

@@ -66,8 +66,8 @@ impl TeamQuestion {
     /// The question that waits for an answer; none where there is none.
     fn from_report(report: TrustReport) -> Option<Self> {
         let waiting = report.pending_approvals.into_iter().find(|it| it.kind == PendingKind::Delegation)?;
-        let teams = report.delegation.into_iter().chain(report.own_delegation);
-        let modes = teams.into_iter().find(|team| team.path == waiting.path)?.modes;
+        let mut teams = report.delegation.into_iter().chain(report.own_delegation);
+        let modes = teams.find(|team| team.path == waiting.path)?.modes;
         Some(Self { path: waiting.path, digest: waiting.digest, modes })
     }
 }

@@ -216,6 +216,8 @@ struct Registry {
     summaries: Mutex<HashMap<TaskId, HistoryItem>>,
     /// Held while a request comes to life or leaves, so that its log's locks pass on in good order.
     passing: Arc<tokio::sync::Mutex<()>>,
+    /// One has left.
+    left: watch::Sender<()>,
 }
 
 /// A request comes to life or leaves.
@@ -247,6 +249,7 @@ impl Registry {
         }
         live.remove(task);
         drop(live);
+        self.left.send_replace(());
         // Another process may go on with it. Its directory has the summary.
         self.summaries().remove(task);
         Some(passing)
@@ -437,6 +440,16 @@ impl Engine {
     /// The journals of all requests that live in this process.
     pub fn journals(&self) -> Vec<Arc<Journal>> {
         self.registry.live().values().map(|live| Arc::clone(&live.journal)).collect()
+    }
+
+    /// Returns whether a request lives in this process.
+    pub fn is_live(&self, request: &TaskId) -> bool {
+        self.registry.live().contains_key(request)
+    }
+
+    /// Tells when a request that is at its end leaves this process: whoever goes on with it opens it again.
+    pub fn left(&self) -> watch::Receiver<()> {
+        self.registry.left.subscribe()
     }
 
     /// Starts a request.
