@@ -14,4 +14,4 @@ mod requests;
 mod server;
 
 pub(crate) use self::requests::Setup;
-pub(crate) use self::server::serve;
+pub(crate) use self::server::Bridge;

@@ -2,6 +2,7 @@
 //! it is told to end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
@@ -10,60 +11,77 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{self, InstanceCommand, TaskCommand};
 use super::requests::{CommandError, Requests, Setup};
-use crate::nats::{Connection, IncomingMessage, NatsError};
+use crate::nats::{Connection, IncomingMessage, NatsError, Subscription};
 
-/// Serves until it is told to end. Then all requests are left to be resumed.
-///
-/// # Errors
-/// [`NatsError`] when its subjects can't be listened to.
-pub(crate) async fn serve(
+/// An instance that listens.
+pub(crate) struct Bridge {
     connection: Connection,
-    setup: Setup,
-    told_to_end: impl Future<Output = ()>,
-) -> Result<(), NatsError> {
-    let (end, work) = (CancellationToken::new(), TaskTracker::new());
-    let subject = |rest: &str| connection.prefix().bridge(&setup.instance, rest);
-    let mut commands = connection.subscribe(subject("command")).await?;
-    let mut states = connection.subscribe(subject("state")).await?;
+    requests: Arc<Requests>,
+    heartbeat: Duration,
+    end: CancellationToken,
+    commands: Subscription,
+    states: Subscription,
     // `task.<id>.command`, `task.<id>.join` and `task.<id>.leave`; what this instance tells has other names.
-    let mut task_commands = connection.subscribe(subject("task.*.command")).await?;
-    let mut joins = connection.subscribe(subject("task.*.join")).await?;
-    let mut leaves = connection.subscribe(subject("task.*.leave")).await?;
-    let mut heartbeats = tokio::time::interval(setup.heartbeat);
-    let requests = Requests::new(setup, connection.clone(), end.clone());
-    announce(&requests, "register").await;
-    // The first one is at once, and registering was one.
-    heartbeats.tick().await;
-    tokio::pin!(told_to_end);
-    loop {
-        let (channel, message) = tokio::select! {
-            biased;
-            () = &mut told_to_end => break,
-            _ = heartbeats.tick() => {
-                announce(&requests, "heartbeat").await;
-                continue;
-            }
-            message = commands.next() => (Channel::Instance, message),
-            message = states.next() => (Channel::State, message),
-            message = task_commands.next() => (Channel::Task, message),
-            message = joins.next() => (Channel::Join, message),
-            message = leaves.next() => (Channel::Leave, message),
-        };
-        let Some(message) = message else { break };
-        let (requests, connection) = (Arc::clone(&requests), connection.clone());
-        // What takes long holds up nobody else.
-        work.spawn(async move {
-            let done = carry_out(&requests, channel, &message).await;
-            answer(&connection, &message, done).await;
-        });
+    task_commands: Subscription,
+    joins: Subscription,
+    leaves: Subscription,
+}
+
+impl Bridge {
+    /// Listens to the subjects of an instance from now on.
+    ///
+    /// # Errors
+    /// [`NatsError`] when they can't be listened to.
+    pub(crate) async fn open(connection: Connection, setup: Setup) -> Result<Self, NatsError> {
+        let subject = |rest: &str| connection.prefix().bridge(&setup.instance, rest);
+        let commands = connection.subscribe(subject("command")).await?;
+        let states = connection.subscribe(subject("state")).await?;
+        let task_commands = connection.subscribe(subject("task.*.command")).await?;
+        let joins = connection.subscribe(subject("task.*.join")).await?;
+        let leaves = connection.subscribe(subject("task.*.leave")).await?;
+        connection.flush().await;
+        let (heartbeat, end) = (setup.heartbeat, CancellationToken::new());
+        let requests = Requests::new(setup, connection.clone(), end.clone());
+        Ok(Self { connection, requests, heartbeat, end, commands, states, task_commands, joins, leaves })
     }
-    work.close();
-    work.wait().await;
-    end.cancel();
-    announce(&requests, "unregister").await;
-    requests.shut_down().await;
-    connection.flush().await;
-    Ok(())
+
+    /// Serves until it is told to end. Then all requests are left to be resumed.
+    pub(crate) async fn serve(mut self, told_to_end: impl Future<Output = ()>) {
+        let work = TaskTracker::new();
+        announce(&self.requests, "register").await;
+        let mut heartbeats = tokio::time::interval(self.heartbeat);
+        // The first one is at once, and registering was one.
+        heartbeats.tick().await;
+        tokio::pin!(told_to_end);
+        loop {
+            let (channel, message) = tokio::select! {
+                biased;
+                () = &mut told_to_end => break,
+                _ = heartbeats.tick() => {
+                    announce(&self.requests, "heartbeat").await;
+                    continue;
+                }
+                message = self.commands.next() => (Channel::Instance, message),
+                message = self.states.next() => (Channel::State, message),
+                message = self.task_commands.next() => (Channel::Task, message),
+                message = self.joins.next() => (Channel::Join, message),
+                message = self.leaves.next() => (Channel::Leave, message),
+            };
+            let Some(message) = message else { break };
+            let (requests, connection) = (Arc::clone(&self.requests), self.connection.clone());
+            // What takes long holds up nobody else.
+            work.spawn(async move {
+                let done = carry_out(&requests, channel, &message).await;
+                answer(&connection, &message, done).await;
+            });
+        }
+        work.close();
+        work.wait().await;
+        self.end.cancel();
+        announce(&self.requests, "unregister").await;
+        self.requests.shut_down().await;
+        self.connection.flush().await;
+    }
 }
 
 /// Where a message came in.

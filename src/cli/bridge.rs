@@ -11,7 +11,7 @@ use super::arguments::{self, Common};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, run, terminal};
-use crate::bridge::Setup;
+use crate::bridge::{Bridge, Setup};
 
 /// Serves until a signal.
 pub(super) async fn bridge(common: Common, bridge: arguments::Bridge) -> Result<Ending, CliError> {
@@ -39,10 +39,11 @@ pub(super) async fn bridge(common: Common, bridge: arguments::Bridge) -> Result<
         takes_approvals: bridge.remote_approvals,
         heartbeat: Duration::from_secs(bridge.heartbeat),
     };
+    let bridge = Bridge::open(connection, setup).await?;
     writeln!(terminal::stderr(), "roo-lsp: the bridge {instance} is connected")?;
     let mut signal = None;
     let told_to_end = async { signal = Some(signals.next().await) };
-    crate::bridge::serve(connection, setup, told_to_end).await?;
+    bridge.serve(told_to_end).await;
     Ok(match signal {
         None => Ending::Done,
         Some(Signal::Interrupt) => Ending::Interrupted,

@@ -273,9 +273,9 @@ impl Connection {
         Ok(answer.payload.to_vec())
     }
 
-    /// Has everything sent that waits.
+    /// Waits until the server has everything that was sent.
     pub(crate) async fn flush(&self) {
-        // The process ends; a server that is gone can't be told.
+        // One that is gone gets it when it is back, if this process is still there.
         let _ = tokio::time::timeout(ANSWER, self.client.flush()).await;
     }
 

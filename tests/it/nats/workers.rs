@@ -11,7 +11,7 @@ use crate::support::assert_gapless;
 use crate::support::repository::git;
 
 /// Changes the second line of a file, and makes another one.
-const EDITS: &str = "  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
+const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]\n  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
 
 fn id_of(stderr: &[u8]) -> String {
     let said = text(stderr);
@@ -178,10 +178,10 @@ async fn a_worker_that_is_told_to_end_gives_its_work_to_another() {
     let first = worker(&there, &broker, &["--allow-write", "--patience", "3600"]);
     let output = submit(&here, &broker, &["Change it.", "--detach"]);
     let id = text(&output.stdout).trim().to_owned();
-    let mut written = 0;
-    while written < 2 {
+    let mut finished = 0;
+    while finished < 3 {
         let (_, event) = next(&mut events, ".event").await;
-        written += usize::from(event["event"]["type"] == "tool.finished");
+        finished += usize::from(event["event"]["type"] == "tool.finished");
     }
     assert_eq!(first.end(Signal::TERM).0, Some(143));
     let _second = worker(&there, &broker, &["--allow-write", "--patience", "3600"]);
