@@ -193,7 +193,8 @@ fn where_there_can_be_no_other_daemon_the_user_is_told_why() {
             let path = entry.ok()?.path();
             let program = fs::read_link(path.join("exe")).ok()?;
             let line = fs::read_to_string(path.join("cmdline")).ok()?;
-            (program == copy && line.contains("daemon")).then(|| path.file_name()?.to_str()?.parse().ok())?
+            (program == copy && line.contains("daemon\0run"))
+                .then(|| path.file_name()?.to_str()?.parse().ok())?
         });
         found.collect::<Vec<u64>>()[0]
     };
