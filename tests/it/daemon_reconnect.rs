@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::daemon::{DaemonUser, is_gone};
+use crate::server::WRITES;
 use crate::support::assert_gapless;
 use crate::support::client::{Client, Options, eventually};
 
@@ -102,21 +103,21 @@ fn what_was_not_answered_fails_and_the_client_is_served_on() {
 
 #[test]
 fn a_popup_of_a_daemon_that_was_killed_is_withdrawn() {
-    let user = editing();
+    let user = DaemonUser::playing(WRITES);
     let mut editor = user.plain();
-    editor.command("roo.newTask", json!({ "prompt": "Change", "mode": "code" }));
+    editor.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
     let popup = editor.popup();
     kill_daemon(&user);
     let withdrawn = editor.wait_for("the end of the popup", |message| message["method"] == "$/cancelRequest");
     assert_eq!(withdrawn["params"]["id"], popup["id"]);
     // Its late answer is for nobody.
-    editor.reply(&popup, json!({ "title": "Yes" }));
+    editor.reply(&popup, json!({ "title": "Allow" }));
     taken_over(&mut editor);
     editor.command("roo.resume", Value::Null);
     let again = editor.popup();
     assert_ne!(again["id"], popup["id"]);
-    editor.reply(&again, json!({ "title": "Yes" }));
-    editor.message("completed: Changed.");
+    editor.reply(&again, json!({ "title": "Allow" }));
+    editor.message("completed: Written.");
     assert_eq!(editor.shut_down(), 0);
 }
 
