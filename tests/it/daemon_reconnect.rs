@@ -156,6 +156,7 @@ fn requests_wait_for_their_user_otherwise_and_after_an_orderly_end() {
     editor.event("message.delta");
     kill_daemon(&user);
     taken_over(&mut editor);
+    editor.state("interrupted");
     assert_eq!(state(&mut editor, &task), "interrupted");
     assert_eq!(editor.shut_down(), 0);
     user.home.configure("daemon: { resumeAfterCrash: true }\n");
