@@ -105,7 +105,7 @@ fn what_was_not_answered_fails_and_the_client_is_served_on() {
 fn a_popup_of_a_daemon_that_was_killed_is_withdrawn() {
     let user = DaemonUser::playing(WRITES);
     let mut editor = user.plain();
-    editor.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+    let task = editor.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }))["taskId"].clone();
     let popup = editor.popup();
     kill_daemon(&user);
     let withdrawn = editor.wait_for("the end of the popup", |message| message["method"] == "$/cancelRequest");
@@ -113,7 +113,7 @@ fn a_popup_of_a_daemon_that_was_killed_is_withdrawn() {
     // Its late answer is for nobody.
     editor.reply(&popup, json!({ "title": "Allow" }));
     taken_over(&mut editor);
-    editor.command("roo.resume", Value::Null);
+    editor.command("roo.resume", json!({ "taskId": task }));
     let again = editor.popup();
     assert_ne!(again["id"], popup["id"]);
     editor.reply(&again, json!({ "title": "Allow" }));
