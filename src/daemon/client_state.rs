@@ -48,6 +48,8 @@ pub(super) struct ClientState {
     is_initialized: bool,
     /// The editor has asked for an orderly end.
     is_shut_down: bool,
+    /// The editor has said its last word.
+    has_exited: bool,
     /// The newest of the notifications that replace each other, by their method and subject.
     told: BTreeMap<(String, String), Vec<u8>>,
     documents: Documents,
@@ -222,6 +224,8 @@ impl ClientState {
     fn note_told(&mut self, method: &str, body: &[u8]) {
         if method == "initialized" {
             self.is_initialized = true;
+        } else if method == "exit" {
+            self.has_exited = true;
         } else if REPLACING.contains(&method) {
             self.told.insert((method.to_owned(), String::new()), body.to_vec());
         } else if method == DIAGNOSTICS {
@@ -348,6 +352,11 @@ impl ClientState {
     /// Returns whether the editor wants no server any more.
     pub(super) fn is_shut_down(&self) -> bool {
         self.is_shut_down
+    }
+
+    /// Returns whether the editor says nothing more.
+    pub(super) fn has_exited(&self) -> bool {
+        self.has_exited
     }
 
     /// The daemon is gone. Returns what the editor is told of what it has asked, and of what it was asked and shown.

@@ -151,12 +151,15 @@ impl Relay {
                 ServiceEnd::EditorClosed => return CUT_OFF,
                 ServiceEnd::Lost => {}
             }
-            let (told, is_shut_down) = {
+            let (told, is_shut_down, has_exited) = {
                 let mut state = self.state();
-                (state.lose_daemon(), state.is_shut_down())
+                (state.lose_daemon(), state.is_shut_down(), state.has_exited())
             };
             for message in told {
                 self.tell(message).await;
+            }
+            if has_exited {
+                return if is_shut_down { 0 } else { CUT_OFF };
             }
             if is_shut_down {
                 // It waits for nothing but its own `exit`.

@@ -462,6 +462,8 @@ async fn resume_left(left: Arc<LeftRequests>, mark: Mark, services: Arc<Workspac
 fn newest_state(request: &TaskId, events: &[Arc<EventParams>]) -> Option<TaskState> {
     events.iter().rev().find_map(|params| match &params.event {
         Event::TaskState { state, .. } if params.task_id == *request => Some(*state),
+        // It runs from then on.
+        Event::TaskCreated { .. } if params.task_id == *request => Some(TaskState::Running),
         _ => None,
     })
 }

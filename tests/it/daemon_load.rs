@@ -112,9 +112,9 @@ fn run(load: &Load) {
         for task in &editor.requests {
             let events = editor.client.numbered(task);
             assert_gapless(&events, 1);
-            let ends = events.iter().filter(|event| event["event"]["state"] == "completed");
-            assert_eq!(ends.count(), 1, "{task}");
-            assert_eq!(events.last().unwrap()["event"]["result"], "Done.", "{task}");
+            let ends: Vec<&Value> =
+                events.iter().filter(|event| event["event"]["state"] == "completed").collect();
+            assert_eq!((ends.len(), &ends[0]["event"]["result"]), (1, &json!("Done.")), "{task}");
         }
     }
     let daemon = user.daemon();

@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::daemon::{DaemonUser, is_gone};
+use crate::server::WRITES;
 use crate::support::assert_gapless;
 use crate::support::client::{Client, Options, eventually};
 
@@ -102,21 +103,21 @@ fn what_was_not_answered_fails_and_the_client_is_served_on() {
 
 #[test]
 fn a_popup_of_a_daemon_that_was_killed_is_withdrawn() {
-    let user = editing();
+    let user = DaemonUser::playing(WRITES);
     let mut editor = user.plain();
-    editor.command("roo.newTask", json!({ "prompt": "Change", "mode": "code" }));
+    let task = editor.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }))["taskId"].clone();
     let popup = editor.popup();
     kill_daemon(&user);
     let withdrawn = editor.wait_for("the end of the popup", |message| message["method"] == "$/cancelRequest");
     assert_eq!(withdrawn["params"]["id"], popup["id"]);
     // Its late answer is for nobody.
-    editor.reply(&popup, json!({ "title": "Yes" }));
+    editor.reply(&popup, json!({ "title": "Allow" }));
     taken_over(&mut editor);
-    editor.command("roo.resume", Value::Null);
+    editor.command("roo.resume", json!({ "taskId": task }));
     let again = editor.popup();
     assert_ne!(again["id"], popup["id"]);
-    editor.reply(&again, json!({ "title": "Yes" }));
-    editor.message("completed: Changed.");
+    editor.reply(&again, json!({ "title": "Allow" }));
+    editor.message("completed: Written.");
     assert_eq!(editor.shut_down(), 0);
 }
 
@@ -155,6 +156,7 @@ fn requests_wait_for_their_user_otherwise_and_after_an_orderly_end() {
     editor.event("message.delta");
     kill_daemon(&user);
     taken_over(&mut editor);
+    editor.state("interrupted");
     assert_eq!(state(&mut editor, &task), "interrupted");
     assert_eq!(editor.shut_down(), 0);
     user.home.configure("daemon: { resumeAfterCrash: true }\n");
@@ -193,7 +195,8 @@ fn where_there_can_be_no_other_daemon_the_user_is_told_why() {
             let path = entry.ok()?.path();
             let program = fs::read_link(path.join("exe")).ok()?;
             let line = fs::read_to_string(path.join("cmdline")).ok()?;
-            (program == copy && line.contains("daemon")).then(|| path.file_name()?.to_str()?.parse().ok())?
+            (program == copy && line.contains("daemon\0run"))
+                .then(|| path.file_name()?.to_str()?.parse().ok())?
         });
         found.collect::<Vec<u64>>()[0]
     };

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::{oneshot, watch};
 
-use super::editor::Editor;
+use super::editor::{Editor, EditorId};
 use super::editor_state::{DiagnosticsReport, EditorState};
 use super::encoding::TextEncoding;
 use super::file::{FileText, differs};
@@ -28,10 +28,6 @@ use roo_text::position::{Encoding, apply_change};
 /// Number of changes, and amount of text, that are kept to apply a late change in order.
 const LATE: usize = 16;
 const LATE_BYTES: usize = 4 << 20;
-
-/// An editor among those that are attached to the documents of a workspace. The default one is the workspace's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EditorId(u64);
 
 /// An open document at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,10 @@ use futures_util::future::BoxFuture;
 use roo_protocol::code::{CodeAskParams, CodeAskResult};
 use roo_protocol::task::Range;
 
+/// An editor among those that are attached to the documents of a workspace. The default one is the workspace's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EditorId(pub(super) u64);
+
 /// An editor that has documents open.
 pub trait Editor: Send + Sync {
     /// Makes [`super::Documents`] hold what the editor has of a file. It is called before the file at this real path is read or

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::documents::EditorId;
+use super::editor::EditorId;
 use super::resolver::{Purpose, Resolved, real_path};
 use super::uri::path_of;
 use super::{ReadAccess, Workspace};

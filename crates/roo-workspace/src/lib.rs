@@ -39,8 +39,8 @@ pub use self::ignore::ignore_problems;
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
 pub use commit::{WriteError, check_encodable};
-pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents, EditorId};
-pub use editor::{DocumentChange, EditRefused, Editor, FileOperations, FilePurpose};
+pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents};
+pub use editor::{DocumentChange, EditRefused, Editor, EditorId, FileOperations, FilePurpose};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
 pub use encoding::{TextEncoding, UnencodableCharacter, to_utf8};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};

@@ -2102,7 +2102,7 @@ export type ErrorData = {
 };
 
 /** Kind of failure that a `-32803` answer reports. */
-export type ErrorKind = "overloaded" | "notFound" | "heldElsewhere" | "wrongState" | "mismatch" | "configuration" | "storage";
+export type ErrorKind = "overloaded" | "notFound" | "heldElsewhere" | "wrongState" | "mismatch" | "configuration" | "storage" | "disconnected";
 
 /** Requests of the client. */
 export interface Requests {
