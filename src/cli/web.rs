@@ -22,7 +22,7 @@ pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
     let server = WebServer::bind(web.listen, web.origin.as_ref()).await;
     let server =
         server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
-    let address = format!("{}#token={}", server.address(), server.access().token());
+    let address = server.page_address().lasting();
     let engines = Arc::new(SharedEngines::new(LeftRequests::none()));
     let cancel = CancellationToken::new();
     let folders = vec![context.folder.clone()];

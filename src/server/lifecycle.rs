@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio_util::sync::CancellationToken;
 
 use super::handlers;
 use super::intake::{self, IntakeEnd};
@@ -33,7 +35,7 @@ pub async fn serve_stdio(
     let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
     // Only an empty path can't be made absolute, and there is no file at one.
     directories.settings_file = config.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice };
+    let process = process_services(directories, notice);
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let session = serve(input, output, process, EngineSource::Own, told_to_end).await;
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
@@ -64,23 +66,29 @@ where
     O: AsyncWrite + Unpin + Send + 'static,
 {
     let Connection { input, output, directories, shared } = connection;
-    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice: None };
+    let process = process_services(directories, None);
     let session = serve(input, output, process, EngineSource::Shared(shared), told_to_end).await;
     session.leave();
     exit_code(&session)
 }
 
-/// Serves a client that works with the engine of another connection, until it is done or that connection is. `directories` are that
-/// connection's.
-pub(super) async fn serve_guest(
+/// Serves a client that works with the engine of another connection, whose directories these are.
+fn serve_guest(
     stream: DuplexStream,
     directories: Directories,
     services: Arc<WorkspaceServices>,
-    told_to_end: impl Future<Output = ()>,
-) {
-    let process = ProcessServices { directories, clock: Arc::new(SystemClock), notice: None };
+    told_to_end: CancellationToken,
+) -> BoxFuture<'static, ()> {
     let (input, output) = tokio::io::split(stream);
-    serve(input, output, process, EngineSource::Lent(services), told_to_end).await;
+    Box::pin(async move {
+        let process = process_services(directories, None);
+        let source = EngineSource::Lent(services);
+        serve(input, output, process, source, told_to_end.cancelled()).await;
+    })
+}
+
+fn process_services(directories: Directories, notice: Option<String>) -> ProcessServices {
+    ProcessServices { directories, clock: Arc::new(SystemClock), notice, serve_guest }
 }
 
 fn exit_code(session: &Session) -> i32 {

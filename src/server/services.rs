@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+use tokio::io::DuplexStream;
+use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::Error;
 
 use super::failure;
@@ -29,7 +32,14 @@ pub(super) struct ProcessServices {
     pub(super) clock: Arc<dyn Clock>,
     /// Told to the user once the client has introduced itself.
     pub(super) notice: Option<String>,
+    /// Serves a client that works with the engine of this connection.
+    pub(super) serve_guest: ServeGuest,
 }
+
+/// Serves a client at the other end of a stream with the engine of another connection, until it or that connection, which this
+/// cancels, is done.
+pub(super) type ServeGuest =
+    fn(DuplexStream, Directories, Arc<WorkspaceServices>, CancellationToken) -> BoxFuture<'static, ()>;
 
 /// The engine, what steers its agents, the servers whose tools they call, and where its logs are.
 pub(super) struct WorkspaceServices {

@@ -12,7 +12,6 @@ use tower_lsp::Client;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
-use super::browser::Browser;
 use super::config_files::ConfigFiles;
 use super::configuration::asked_of;
 use super::editor::ClientEditor;
@@ -25,6 +24,7 @@ use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
 use crate::live_settings::LiveSettings;
+use crate::web::PageAddress;
 use roo_formats::config::Layer;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_text::render::one_line;
@@ -79,7 +79,7 @@ pub(super) struct Session {
     /// The client is told of changes of the MCP servers.
     pub(super) follows_servers: AtomicBool,
     /// The page for a browser, once its user has asked for it.
-    pub(super) browser: Browser,
+    pub(super) page: OnceCell<PageAddress>,
 }
 
 impl Session {
@@ -111,7 +111,7 @@ impl Session {
             shown_approvals: ShownApprovals::default(),
             review_drafts: ReviewDrafts::default(),
             follows_servers: AtomicBool::new(false),
-            browser: Browser::default(),
+            page: OnceCell::new(),
         }
     }
 

@@ -14,7 +14,7 @@ use roo_protocol::ids::Digest;
 const TICKETS: usize = 16;
 
 /// What the pages of one server have to know.
-pub(crate) struct Access {
+pub(super) struct Access {
     token: String,
     /// Secrets are compared by their digests, which takes the same time for every wrong one.
     digest: Digest,
@@ -23,18 +23,18 @@ pub(crate) struct Access {
 
 impl Access {
     /// With a new token.
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let token = secret();
         Self { digest: Digest::of(&token), token, tickets: Mutex::default() }
     }
 
     /// The token, which is good for as long as the server runs.
-    pub(crate) fn token(&self) -> &str {
+    pub(super) fn token(&self) -> &str {
         &self.token
     }
 
     /// Returns a new ticket.
-    pub(crate) fn ticket(&self) -> String {
+    pub(super) fn ticket(&self) -> String {
         let ticket = secret();
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         if tickets.len() == TICKETS {

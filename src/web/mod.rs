@@ -14,7 +14,6 @@ mod page_methods;
 mod relay;
 mod server;
 
-pub(crate) use access::Access;
 pub(crate) use origins::PublicOrigin;
 pub(crate) use relay::Connect;
-pub(crate) use server::WebServer;
+pub(crate) use server::{PageAddress, WebServer};

@@ -52,6 +52,28 @@ pub(crate) struct WebServer {
     origins: Origins,
 }
 
+/// Where the page of a server is, with what lets it in.
+pub(crate) struct PageAddress {
+    address: SocketAddr,
+    access: Arc<Access>,
+}
+
+impl PageAddress {
+    /// An address that is good for as long as the server runs.
+    pub(crate) fn lasting(&self) -> String {
+        self.with(self.access.token())
+    }
+
+    /// An address that opens the page once.
+    pub(crate) fn once(&self) -> String {
+        self.with(&self.access.ticket())
+    }
+
+    fn with(&self, secret: &str) -> String {
+        format!("http://{}/#token={secret}", self.address)
+    }
+}
+
 /// What all connections share.
 struct Shared {
     access: Arc<Access>,
@@ -82,14 +104,9 @@ impl WebServer {
         })
     }
 
-    /// The address of the page, without what lets anyone in.
-    pub(crate) fn address(&self) -> String {
-        format!("http://{}/", self.address)
-    }
-
-    /// What lets pages in.
-    pub(crate) fn access(&self) -> &Arc<Access> {
-        &self.access
+    /// The address of the page.
+    pub(crate) fn page_address(&self) -> PageAddress {
+        PageAddress { address: self.address, access: Arc::clone(&self.access) }
     }
 
     /// Serves pages of these folders until it is cancelled.

@@ -161,10 +161,15 @@ impl Page {
     /// Allows once what an event asks.
     #[track_caller]
     fn allow(&mut self, asked: &Value) -> Value {
+        self.respond(asked, "allow_once")
+    }
+
+    #[track_caller]
+    fn respond(&mut self, asked: &Value, option: &str) -> Value {
         let (id, digest) = (&asked["approvalId"], &asked["digest"]);
         self.request(
             "roo/approval/respond",
-            json!({ "approvalId": id, "digest": digest, "optionId": "allow_once" }),
+            json!({ "approvalId": id, "digest": digest, "optionId": option }),
         )
     }
 
@@ -382,7 +387,7 @@ fn a_request_is_started_and_approved_on_one_page_and_seen_on_another() {
     assert_eq!(page.allow(&asked)["accepted"], true);
     let resolved = other.event("approval.resolved");
     assert_eq!(resolved["by"], "Browser");
-    let late = other.allow(&asked);
+    let late = other.respond(&asked, "reject_once");
     assert_eq!((&late["accepted"], &late["by"]), (&json!(false), &json!("Browser")));
     for page in [&mut page, &mut other] {
         let is_end = |message: &Value| {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tower_lsp::LanguageServer as _;
 
 use super::*;
+use crate::server::services::ServeGuest;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::Directories;
 use roo_protocol::method::{Direction, METHODS};
@@ -19,7 +20,8 @@ fn methods() -> Methods {
     let clock = Arc::new(SystemClock);
     let directories =
         Directories { config: nowhere.into(), state: nowhere.into(), home: None, settings_file: None };
-    service(ProcessServices { directories, clock, notice: None }, EngineSource::Own).0
+    let serve_guest: ServeGuest = |_, _, _, _| Box::pin(async {});
+    service(ProcessServices { directories, clock, notice: None, serve_guest }, EngineSource::Own).0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

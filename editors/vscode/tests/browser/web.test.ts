@@ -31,7 +31,7 @@ class Served {
     mkdirSync(this.work);
     const script = join(this.home, "script.yaml");
     writeFileSync(script, turns);
-    writeFileSync(join(this.home, "config/roo-lsp/config.yaml"), `mode: code\nprofiles:\n  default: { provider: scripted, script: ${script} }\n`);
+    writeFileSync(join(this.home, "config/roo-lsp/config.yaml"), `profiles:\n  default: { provider: scripted, script: ${script} }\n`);
     const env = { ...process.env, HOME: this.home, XDG_CONFIG_HOME: join(this.home, "config"), XDG_STATE_HOME: join(this.home, "state") };
     this.#process = spawn(given("ROO_LSP"), ["web"], { cwd: this.work, env, stdio: ["ignore", "pipe", "inherit"] });
     const lines = createInterface({ input: this.#process.stdout ?? process.stdin });
@@ -83,7 +83,7 @@ test("a request is started by keyboard, approved by mouse, and its result, tree 
   const { page, problems } = await open(await served.address, { width: 1280, height: 800 });
   try {
     assert.equal(new URL(page.url()).hash, "", "the token leaves the address bar");
-    await until(() => page.locator("#prompt").evaluate((element) => element === document.activeElement || document.activeElement === document.body), "nothing else has the focus");
+    await page.locator("#mode").selectOption("code");
     for (let step = 0; step < 40 && !(await page.locator("#prompt").evaluate((element) => element === document.activeElement)); step += 1) await page.keyboard.press("Tab");
     await page.keyboard.type("Write <i>notes</i>");
     await page.keyboard.press("Enter");
@@ -131,6 +131,7 @@ test("on a phone nothing scrolls sideways or is cut", async () => {
   const { page, problems } = await open(await served.address, { width: 390, height: 844 });
   try {
     assert.deepEqual(await cut(page), []);
+    await page.locator("#mode").selectOption("code");
     await page.locator("#prompt").fill("Write the notes");
     await page.locator("#send").click();
     await page.locator("#waiting .card").waitFor({ timeout: DEADLINE });
