@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Workspace;
-use super::documents::EditorId;
 use super::editor::Editor;
+use super::editor::EditorId;
 use super::resolver::Resolved;
 use roo_protocol::code::{CodeAskParams, CodeAskResult, CodeQuestionKind};
 use roo_text::position::{Encoding, Positions};
