@@ -711,21 +711,22 @@
     insertContent: "Insert into",
     listFilesTopLevel: "List",
     listFilesRecursive: "List all of",
-    searchFiles: "Search",
+    searchFiles: "Search for",
     codebaseSearch: "Search the code for",
     listCodeDefinitionNames: "List the definitions of",
-    findReferences: "Find the references in",
-    goToDefinition: "Find the definition from",
-    hover: "Ask about a symbol of",
-    workspaceSymbols: "Find symbols of the project of",
+    findReferences: "Find the references to",
+    goToDefinition: "Find the definition of",
+    hover: "Ask about",
+    workspaceSymbols: "Find the symbols like",
     diagnostics: "Find the problems of",
     codeActions: "Find fixes for",
-    applyCodeAction: "Apply a fix in",
-    renameSymbol: "Rename a symbol of",
+    applyCodeAction: "Apply the fix",
+    renameSymbol: "Rename",
     viewDiff: "Show the changes of",
-    runSlashCommand: "Load a slash command",
+    runSlashCommand: "Load the command",
+    fetchInstructions: "Load the instructions",
     readCommandOutput: "Read the output of",
-    sendCommandInput: "Type at",
+    sendCommandInput: "Type",
     stopCommand: "Stop",
     searchMcpTools: "Search the tools of servers for",
     updateTodoList: "Update the to-do list",
@@ -752,16 +753,45 @@
       return text2("uri") ? { doing: "Read", subject: `${text2("uri")} of ${server}` } : { doing: "Call", subject: `${server}/${text2("toolName")}` };
     }
     const tool = text2("tool");
-    const doing = DOING[tool] ?? tool.replaceAll("_", " ");
-    if (tool === "newTask" || tool === "switchMode") return { doing, subject: text2("mode") };
-    if (tool === "browserAction") {
-      const on = text2("url") || text2("text") || text2("size") || text2("ref") || text2("coordinate");
-      return { doing, subject: `${text2("action")} ${on}`.trim() };
-    }
-    if (tool === "askFollowupQuestion") return { doing, subject: "" };
+    const doing = entry(DOING, tool) ?? tool.replaceAll("_", " ");
     const files2 = payload["batchFiles"] ?? payload["batchDiffs"];
     if (Array.isArray(files2) && files2.length > 1) return { doing, subject: `${files2.length} files` };
-    return { doing, subject: text2("query") || text2("path") || text2("skill") || text2("intentId") || text2("commandId") || text2("error") };
+    const subject = entry(SUBJECTS, tool)?.(text2, payload) ?? text2("path");
+    return { doing, subject: subject || text2("error") };
+  }
+  function entry(table2, name) {
+    return Object.hasOwn(table2, name) ? table2[name] : void 0;
+  }
+  var SUBJECTS = {
+    newTask: (text2) => text2("mode"),
+    switchMode: (text2) => text2("mode"),
+    browserAction: (text2) => `${text2("action")} ${text2("url") || text2("text") || text2("size") || text2("ref") || text2("coordinate")}`.trim(),
+    askFollowupQuestion: () => "",
+    searchFiles: (text2) => `${text2("regex")} in ${[text2("path"), text2("filePattern")].filter(Boolean).join("/")}`,
+    codebaseSearch: (text2) => [text2("query"), text2("path")].filter(Boolean).join(" in "),
+    workspaceSymbols: (text2) => text2("query"),
+    searchMcpTools: (text2) => text2("query"),
+    findReferences: symbolOf,
+    goToDefinition: symbolOf,
+    hover: symbolOf,
+    renameSymbol: (text2, payload) => `${text2("symbol")} to ${text2("newName")} in ${lineOf(text2, payload)}`,
+    codeActions: lineOf,
+    applyCodeAction: (text2, payload) => `${text2("title")} in ${lineOf(text2, payload)}`,
+    viewDiff: (text2) => text2("path") || "the request",
+    readCommandOutput: (text2) => text2("commandId"),
+    sendCommandInput: (text2) => `${text2("input") || text2("key")} at ${text2("commandId")}`,
+    stopCommand: (text2) => text2("commandId"),
+    skill: (text2) => text2("skill"),
+    runSlashCommand: (text2) => `/${text2("command")}`,
+    fetchInstructions: (text2) => text2("content"),
+    selectActiveIntent: (text2) => text2("intentId"),
+    requestScopeExpansion: (_, payload) => Array.isArray(payload["patterns"]) ? payload["patterns"].join(", ") : ""
+  };
+  function lineOf(text2, payload) {
+    return `${text2("path")}:${String(payload["line"])}`;
+  }
+  function symbolOf(text2, payload) {
+    return `${text2("symbol")} in ${lineOf(text2, payload)}`;
   }
   function isSpokenFor(item) {
     if (item.kind !== "call" || item.ask !== void 0) return false;
@@ -7914,7 +7944,8 @@
     "limits",
     "sandbox",
     "redactSecrets",
-    "systemContext"
+    "systemContext",
+    "ipcSocket"
   ];
   function initializationOptions(inspect) {
     const roo = {};
@@ -7925,6 +7956,7 @@
     if (own(inspect, "protocol.enabled") !== false) {
       roo["protocolVersion"] = PROTOCOL_VERSION;
       roo["documentSave"] = true;
+      roo["codeAsk"] = true;
     }
     return { roo };
   }
