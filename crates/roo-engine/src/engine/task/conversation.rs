@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::context::ConversationSize;
 use super::quotation::may_hold_call;
-use super::shortening::{self, Placeholders};
+use super::shortening::{self, InPlace, Placeholders};
 use roo_catalog::ToolCall;
 use roo_model::providers::{AssistantBlock, Item, Items, ToolResult};
 use roo_protocol::ids::{Digest, ToolCallId};
@@ -70,7 +70,7 @@ impl Conversation {
     /// Puts placeholders in place of results and arguments. Their texts are in the log alone from then on.
     pub(super) fn put_placeholders(&mut self, left_out: &Placeholders) {
         let duplicates: HashSet<&ToolCallId> = left_out.duplicates.iter().collect();
-        let old: HashSet<&ToolCallId> = left_out.results.iter().collect();
+        let old: HashMap<&ToolCallId, Option<&str>> = left_out.results_with_digests().collect();
         let arguments: HashSet<&ToolCallId> = left_out.arguments.iter().collect();
         let middles: HashMap<&ToolCallId, u64> =
             left_out.middles.iter().map(|cut| (&cut.call_id, cut.bytes)).collect();
@@ -91,9 +91,11 @@ impl Conversation {
             if !shortening::is_long(result) {
                 return None;
             }
-            let is_duplicate = duplicates.contains(&result.call_id);
-            let is_named = is_duplicate || old.contains(&result.call_id);
-            is_named.then(|| shortening::shortened_result(result, is_duplicate)).flatten()
+            let in_place = match duplicates.contains(&result.call_id) {
+                true => InPlace::Duplicate,
+                false => InPlace::Result(*old.get(&result.call_id)?),
+            };
+            shortening::shortened_result(result, in_place)
         };
         let call = |call: &ToolCall| {
             arguments.contains(&call.id).then(|| shortening::with_short_arguments(call)).flatten()

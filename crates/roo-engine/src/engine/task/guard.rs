@@ -108,6 +108,11 @@ impl LoopGuard {
         self.failed_subtasks.get(&key).copied().unwrap_or(0)
     }
 
+    /// The subtasks that have failed, by mode and title.
+    pub(super) fn failed_subtasks(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.failed_subtasks.keys().map(|(mode, title)| (mode.as_str(), title.as_str()))
+    }
+
     pub(super) fn count_failure(&mut self, plan: &PlannedBranch) {
         let key = (plan.mode.clone(), plan.delegation.title.clone());
         *self.failed_subtasks.entry(key).or_default() += 1;

@@ -99,18 +99,23 @@ static NAMES: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
 pub(super) fn may_hold_call(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr_iter(b'<', bytes).any(|place| {
-        let behind = &bytes[place + 1..];
-        let next = behind.iter().find(|byte| !matches!(byte, b' ' | b'\t')).copied();
+        let rest = &bytes[place + 1..];
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let word = &rest[blanks..];
         let holds = |name: &&str| {
+            let other = word.iter().zip(name.as_bytes()).find(|(byte, own)| byte != own);
+            if other.is_some_and(|(byte, _)| matches!(byte, b'!'..=b'~')) {
+                return false;
+            }
             let rest = &text[place + 1..];
             match begins_on_line(rest, name) {
                 Some(begins) => begins,
                 None => significant(rest).take(name.len()).eq(name.chars()),
             }
         };
-        match next.filter(|byte| matches!(byte, b'!'..=b'~')) {
-            Some(next) => NAMES[usize::from(next)].iter().any(holds),
-            None => NAMES.iter().flatten().any(holds),
+        match word.first().copied() {
+            Some(first @ b'!'..=b'~') => NAMES[usize::from(first)].iter().any(holds),
+            _ => NAMES.iter().flatten().any(holds),
         }
     })
 }

@@ -11,11 +11,13 @@ use super::batch::{Authorization, CurrentCall, Stage};
 use super::{Choice, CompactionOutcome, Gathered, Input, MeasuredRequest, Remedy, Task, decide};
 use crate::engine::event::Event;
 use crate::policy::{
-    AskRule, HookMessages, Plan, PlannedEdit, PolicyDecision, RecordedRule, RecordedVerdict, Review,
+    AskRule, HookMessages, Plan, PlannedBranch, PlannedEdit, PolicyDecision, RecordedRule, RecordedVerdict,
+    Review,
 };
 use crate::server_tools::ServerQuestion;
 use crate::tool_run::{AppliedEdit, Outcome};
-use roo_catalog::{ToolCall, ToolName};
+use roo_catalog::{ToolCall, ToolName, ToolProtocol};
+use roo_formats::modes::delegation::Delegation;
 use roo_model::parser::Block;
 use roo_model::prompts::replies;
 use roo_model::providers::{Finish, Item};
@@ -412,7 +414,9 @@ fn gated(task: &Task, events: &[&Event]) -> Vec<Input> {
             PolicyDecision::Deny { rule: *rule, reason, mistake, saves, detail: detail.clone() }
         }
         RecordedVerdict::Allow(RecordedRule::Known(rule)) => {
-            PolicyDecision::Allow { rule: rule.clone(), reason, plan: plan_of(rest.first().copied()) }
+            let plans = plans_of(task, rest.first().copied());
+            let allowed = |plan| PolicyDecision::Allow { rule: rule.clone(), reason: reason.clone(), plan };
+            return plans.into_iter().map(|plan| Input::Gated(allowed(plan))).collect();
         }
         RecordedVerdict::Ask(RecordedRule::Known(rule)) => {
             let asked = match rest.first() {
@@ -442,9 +446,9 @@ fn ask(rule: AskRule, reason: String, asked: Option<&PendingApproval>) -> Policy
     }
 }
 
-/// The plan of an allowed call, by the event that its run begins with.
-fn plan_of(event: Option<&Event>) -> Plan {
-    match event {
+/// The plans that an allowed call may have had, by the event that its run begins with.
+fn plans_of(task: &Task, event: Option<&Event>) -> Vec<Plan> {
+    let plan = match event {
         Some(Event::Delegated { plan, .. }) => Plan::Branch(Box::new((**plan).clone())),
         Some(Event::ModeSwitched { change, .. }) => Plan::Mode(change.clone()),
         Some(Event::ToolStarted { write: Some(PlannedEdit::File(write)), .. }) => Plan::Write(write.clone()),
@@ -457,8 +461,30 @@ fn plan_of(event: Option<&Event>) -> Plan {
         {
             Plan::Conflict
         }
+        // The plan of a branch is recorded where the branch is opened. One that is not, as it has failed too often, is one of
+        // those that have failed.
+        Some(Event::ToolFinished { result, .. }) if result.name == ToolName::NewTask.as_str() => {
+            let failed = task.guard.failed_subtasks().map(|(mode, title)| failed_branch(mode, title));
+            return failed.chain([Plan::Nothing]).collect();
+        }
         _ => Plan::Nothing,
-    }
+    };
+    vec![plan]
+}
+
+/// The plan of a branch of which no more is known than its mode and title.
+fn failed_branch(mode: &str, title: &str) -> Plan {
+    let (before, next_step) = (String::new(), String::new());
+    Plan::Branch(Box::new(PlannedBranch {
+        mode: mode.to_owned(),
+        emoji: String::new(),
+        profile: String::new(),
+        protocol: ToolProtocol::Native,
+        delegation: Delegation { title: title.to_owned(), before, context_files: vec![], next_step },
+        task_directory: None,
+        todos: vec![],
+        worktree: false,
+    }))
 }
 
 /// A question to the user that the machine answers itself, as context is to be saved first.

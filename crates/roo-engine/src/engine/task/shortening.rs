@@ -31,13 +31,17 @@ const OUTLINE_LINE: usize = 160;
 const LATER_CALLS: &str = "\nCalls that were made after that:\n";
 
 /// The calls of which something is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placeholders {
     /// Calls that were made again later: their results.
     pub duplicates: Vec<ToolCallId>,
     /// Their results.
     pub results: Vec<ToolCallId>,
+    /// What the placeholders of these results say of their digests, in the same order, so that reading a log needs to hash none
+    /// of them. Logs of earlier versions have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<String>,
     /// Their large arguments.
     pub arguments: Vec<ToolCallId>,
     /// Calls of the newest answer: the middle of their results.
@@ -58,10 +62,31 @@ pub struct CutResult {
     pub bytes: u64,
 }
 
+/// Digests follow from the results, whether they are told or not.
+impl PartialEq for Placeholders {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { duplicates, results, digests: _, arguments, middles, images } = self;
+        *duplicates == other.duplicates
+            && *results == other.results
+            && *arguments == other.arguments
+            && *middles == other.middles
+            && *images == other.images
+    }
+}
+
+impl Eq for Placeholders {}
+
 impl Placeholders {
+    /// The results in place of which there are placeholders, each with what is known of its digest.
+    pub(super) fn results_with_digests(&self) -> impl Iterator<Item = (&ToolCallId, Option<&str>)> {
+        let mut digests = self.digests.iter().map(String::as_str);
+        let are_known = self.digests.len() == self.results.len();
+        self.results.iter().map(move |call| (call, digests.next().filter(|_| are_known)))
+    }
+
     /// The calls of whose parameters or results text is left out.
     pub(super) fn calls(&self) -> HashSet<ToolCallId> {
-        let Self { duplicates, results, arguments, middles, images: _ } = self;
+        let Self { duplicates, results, digests: _, arguments, middles, images: _ } = self;
         let named = [duplicates, results, arguments].into_iter().flatten();
         named.chain(middles.iter().map(|cut| &cut.call_id)).cloned().collect()
     }
@@ -123,8 +148,10 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
         if free >= wanted {
             break;
         }
+        let digest = digest(&result.text);
+        free += gain(result, &result_text(result, &digest));
         found.results.push(result.call_id.clone());
-        free += gain(result, &result_text(result));
+        found.digests.push(digest);
     }
     for call in items[..end].iter().copied().flat_map(calls_of) {
         if free >= wanted {
@@ -250,24 +277,38 @@ pub(super) fn last_answer(items: &[&Item]) -> Option<usize> {
     items.iter().rposition(|item| matches!(item, Item::Assistant { .. }))
 }
 
-/// The result to send in place of an old one; none where it stays as it is.
-pub(super) fn shortened_result(result: &ToolResult, is_duplicate: bool) -> Option<ToolResult> {
-    let text = match (is_long(result), is_duplicate) {
-        (false, _) => return None,
-        (true, true) => duplicate_text(result),
-        (true, false) => result_text(result),
-    };
-    let text = if result.text.len() > SHORT { text } else { result.text.clone() };
-    Some(ToolResult { text, images: vec![], ..result.clone() })
+/// Where what is sent in place of an old result sends the model.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum InPlace<'a> {
+    /// To a later result of the same call.
+    Duplicate,
+    /// To the call itself. The beginning of the result's digest, where it is known.
+    Result(Option<&'a str>),
 }
 
-fn result_text(result: &ToolResult) -> String {
+/// The result to send in place of an old one; none where it stays as it is.
+pub(super) fn shortened_result(result: &ToolResult, in_place: InPlace<'_>) -> Option<ToolResult> {
+    if !is_long(result) {
+        return None;
+    }
+    let text = match in_place {
+        InPlace::Duplicate => duplicate_text(result),
+        InPlace::Result(Some(known)) => result_text(result, known),
+        InPlace::Result(None) => result_text(result, &digest(&result.text)),
+    };
+    let text = if result.text.len() > SHORT { text } else { result.text.clone() };
+    let ToolResult { call_id, name, subject, status, text: _, images: _ } = result;
+    let (call_id, name, subject) = (call_id.clone(), name.clone(), subject.clone());
+    Some(ToolResult { call_id, name, subject, status: *status, text, images: vec![] })
+}
+
+fn result_text(result: &ToolResult, digest: &str) -> String {
     let again = match ToolName::parse(&result.name) {
         Some(ToolName::ReadFile) => Again::Read,
         _ if looks(result) => Again::Call,
         _ => Again::WithEffect,
     };
-    condense::left_out_result(&subject(result), result.text.len(), &digest(&result.text), again)
+    condense::left_out_result(&subject(result), result.text.len(), digest, again)
 }
 
 fn duplicate_text(result: &ToolResult) -> String {
@@ -571,11 +612,28 @@ mod tests {
     fn a_placeholder_says_whether_a_call_can_be_repeated() {
         let text = |name: &str| {
             let items = result("1", name, &"x".repeat(2_000));
-            shortened_result(&results(&items)[0], false).unwrap().text
+            shortened_result(&results(&items)[0], InPlace::Result(None)).unwrap().text
         };
         assert!(text("read_file").ends_with("Read the file again if you need it.]"));
         assert!(text("list_files").ends_with("Make the call again if you need its result.]"));
         assert!(text("execute_command").ends_with("only where a repetition does no harm.]"));
+    }
+
+    #[test]
+    fn placeholders_say_the_same_whether_digests_are_told_or_not() {
+        let text = "x".repeat(2_000);
+        let items = [call("1", "read_file"), result("1", "read_file", &text), call("2", "read_file")];
+        let items: Vec<&Item> = items.iter().collect();
+        let (told, _) = placeholders(&items, 10_000, Reach::Earlier, 0);
+        let untold = Placeholders { digests: vec![], ..told.clone() };
+        assert_eq!((told.digests.len(), &told), (1, &untold));
+        let of = |placeholders: &Placeholders| {
+            let (_, digest) = placeholders.results_with_digests().next().unwrap();
+            shortened_result(&results(items[1])[0], InPlace::Result(digest)).unwrap()
+        };
+        assert_eq!(of(&told), of(&untold));
+        let read: Placeholders = serde_json::from_value(serde_json::to_value(&told).unwrap()).unwrap();
+        assert_eq!(read.digests, told.digests);
     }
 
     #[test]

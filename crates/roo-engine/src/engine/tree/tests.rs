@@ -377,6 +377,7 @@ fn the_same_subtask_is_not_begun_a_fourth_time() {
     sim.allows(&root());
     sim.input(&root(), Input::ToolDone(done()));
     assert_eq!(sim.delegates(&root(), &["A"]).len(), 1, "the user's word makes up for it");
+    replay(&root(), &sim.log).unwrap();
 }
 
 #[test]
