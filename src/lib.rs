@@ -26,6 +26,7 @@ mod markdown;
 mod masking;
 mod mcp;
 mod model_setup;
+mod private_socket;
 mod roo_api;
 pub mod server;
 mod shell_word;
