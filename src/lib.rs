@@ -29,6 +29,7 @@ mod mcp;
 mod message_frames;
 mod model_setup;
 mod nats;
+mod private_socket;
 mod roo_api;
 pub mod server;
 mod shell_word;

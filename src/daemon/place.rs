@@ -8,15 +8,14 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::environment::SessionEnvironment;
 use super::log_file::LogFile;
+use crate::private_socket::{self, NotPrivate, check_own_socket, check_socket};
 use roo_formats::config::Directories;
 
 /// The variable that names the directory of the user's sockets.
@@ -42,7 +41,7 @@ pub(crate) enum PlaceError {
         /// The file or folder.
         path: PathBuf,
         /// What is wrong.
-        problem: &'static str,
+        problem: NotPrivate,
     },
     /// Paths of sockets are limited.
     #[error("the path {} is too long for a socket; set {RUNTIME} to a shorter one", path.display())]
@@ -186,10 +185,7 @@ impl DaemonPlace {
     pub(super) fn has_socket(&self) -> Result<bool, PlaceError> {
         let path = self.socket();
         match fs::symlink_metadata(&path) {
-            Ok(found) => {
-                check_owner(&path, &found)?;
-                check_private(&path, &found).map(|()| true)
-            }
+            Ok(found) => trusted(&path, check_socket(&found)).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(PlaceError::Io { path, source }),
         }
@@ -204,7 +200,7 @@ impl DaemonPlace {
         let (socket, new) = (self.socket(), self.file("new"));
         let failed = |source| PlaceError::Io { path: socket.clone(), source };
         match fs::symlink_metadata(&socket) {
-            Ok(found) => check_owner(&socket, &found)?,
+            Ok(found) => trusted(&socket, check_own_socket(&found))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
@@ -282,37 +278,17 @@ fn make_private(folder: &Path) -> Result<(), PlaceError> {
 fn check_folder(path: &Path) -> Result<(), PlaceError> {
     let found =
         fs::symlink_metadata(path).map_err(|source| PlaceError::Io { path: path.to_owned(), source })?;
-    if !found.is_dir() {
-        return Err(PlaceError::NotPrivate { path: path.to_owned(), problem: "it is no folder" });
-    }
-    check_private(path, &found)
+    trusted(path, private_socket::check_folder(&found))
 }
 
-/// Checks that something is a socket of the user's.
-fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), PlaceError> {
-    let problem = if !found.file_type().is_socket() {
-        "it is no socket"
-    } else if found.uid() != rustix::process::geteuid().as_raw() {
-        "it belongs to another user"
-    } else {
-        return Ok(());
-    };
-    Err(PlaceError::NotPrivate { path: path.to_owned(), problem })
-}
-
-fn check_private(path: &Path, found: &fs::Metadata) -> Result<(), PlaceError> {
-    let problem = if found.uid() != rustix::process::geteuid().as_raw() {
-        "it belongs to another user"
-    } else if found.mode() & 0o077 != 0 {
-        "other users may use it"
-    } else {
-        return Ok(());
-    };
-    Err(PlaceError::NotPrivate { path: path.to_owned(), problem })
+fn trusted(path: &Path, checked: Result<(), NotPrivate>) -> Result<(), PlaceError> {
+    checked.map_err(|problem| PlaceError::NotPrivate { path: path.to_owned(), problem })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn place(state: &Path) -> DaemonPlace {

@@ -21,8 +21,8 @@ pub(super) enum Command {
     GetModels,
     /// The id of a message that waits for the current task.
     DeleteQueuedMessage(String),
-    /// Of the command that the current task runs.
-    CancelCommand,
+    /// `CancelCommand`: of the command that the current task runs.
+    CancelExecution,
 }
 
 /// A task to be started.
@@ -101,7 +101,7 @@ fn command(command: &Value) -> Result<Command, InvalidMessage> {
             let id = id().ok_or(incomplete("DeleteQueuedMessage", "the id of a message"))?;
             Command::DeleteQueuedMessage(id)
         }
-        "CancelCommand" => Command::CancelCommand,
+        "CancelCommand" => Command::CancelExecution,
         other => return Err(InvalidMessage::Unknown(other.to_owned())),
     })
 }
@@ -154,7 +154,7 @@ mod tests {
                 if name == "CancelTask" { Command::CancelTask(id) } else { Command::CloseTask(id) };
             assert_eq!(read(data), Ok(Some(expected)));
         }
-        assert_eq!(read(json!({ "commandName": "CancelCommand" })), Ok(Some(Command::CancelCommand)));
+        assert_eq!(read(json!({ "commandName": "CancelCommand" })), Ok(Some(Command::CancelExecution)));
         let said = read(json!({ "commandName": "SendMessage", "data": { "text": "More." } }));
         assert_eq!(said, Ok(Some(Command::SendMessage { text: "More.".to_owned(), images: vec![] })));
     }

@@ -201,7 +201,7 @@ impl Requests {
             Command::ResumeTask(id) => self.resume(&TaskId::new(id)).await,
             Command::SendMessage { text, images } => self.send(text, images).await,
             Command::DeleteQueuedMessage(item_id) => self.delete_queued(item_id).await,
-            Command::CancelCommand => self.cancel_command().await,
+            Command::CancelExecution => self.cancel_command().await,
             Command::GetCommands => {
                 self.list(|requests| RooEvent::Commands(lists::commands(&requests.customization))).await
             }

@@ -3,13 +3,15 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roo_text::render::exact_line;
 use tokio::net::{UnixListener, UnixStream};
+
+use crate::private_socket::{check_folder, check_own_socket, own_user};
 
 /// Pause when no connection can be accepted, as when there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
@@ -72,7 +74,7 @@ impl IpcSocket {
         let path = folder.join(name);
         check_reach(&path, reachable)?;
         let found = folder.metadata().map_err(failed)?;
-        if found.uid() != own_user() || found.mode() & 0o077 != 0 {
+        if check_folder(&found).is_err() {
             return Err(SocketError::NotPrivate(folder));
         }
         remove_stale(&path)?;
@@ -125,10 +127,6 @@ impl Drop for IpcSocket {
     }
 }
 
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
 fn check_reach(path: &Path, reachable: &[PathBuf]) -> Result<(), SocketError> {
     match reachable.iter().find(|within| path.starts_with(within)) {
         Some(within) => Err(SocketError::Reachable { path: path.to_owned(), within: within.clone() }),
@@ -144,7 +142,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
-    if !found.file_type().is_socket() || found.uid() != own_user() {
+    if check_own_socket(&found).is_err() {
         return Err(SocketError::Occupied(path.to_owned()));
     }
     match StdStream::connect(path) {
