@@ -7,7 +7,6 @@
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tower_lsp::jsonrpc::ErrorCode;
 
 /// The largest body that is read, in bytes; a larger one is skipped.
 pub(crate) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
@@ -29,18 +28,34 @@ pub(crate) enum Frame {
 }
 
 impl Frame {
-    /// The body of a message, or what is wrong: the code of an error of JSON-RPC, and words for it.
-    pub(crate) fn into_body(self) -> Result<Vec<u8>, (ErrorCode, String)> {
+    /// The body of a message.
+    ///
+    /// # Errors
+    /// [`Skipped`], if it is none.
+    pub(crate) fn into_body(self) -> Result<Vec<u8>, Skipped> {
         match self {
             Self::Body(body) => Ok(body),
-            Self::TooLarge(length) => Err((
-                ErrorCode::InvalidRequest,
-                format!("a message of {length} bytes was skipped; the limit is {BODY_LIMIT}"),
-            )),
-            Self::Noise => Err((
-                ErrorCode::ParseError,
-                "bytes that are not a message were skipped; a message begins with Content-Length".to_owned(),
-            )),
+            Self::TooLarge(length) => Err(Skipped::TooLarge(length)),
+            Self::Noise => Err(Skipped::Noise),
+        }
+    }
+}
+
+/// What was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Skipped {
+    #[error("a message of {0} bytes was skipped; the limit is {BODY_LIMIT}")]
+    TooLarge(u64),
+    #[error("bytes that are not a message were skipped; a message begins with Content-Length")]
+    Noise,
+}
+
+impl Skipped {
+    /// The code of the error that answers it, by JSON-RPC 2.0: invalid request, or parse error.
+    pub(crate) fn code(self) -> i64 {
+        match self {
+            Self::TooLarge(_) => -32600,
+            Self::Noise => -32700,
         }
     }
 }

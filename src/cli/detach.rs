@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use super::arguments::Run;
+use super::arguments::{Common, Run};
 use super::run::{check, check_folder, flags, prompt_of};
 use super::session::SessionContext;
 use super::terminal::{self, TERMINAL_USER};
@@ -13,13 +13,10 @@ use crate::daemon::{RequestClient, RequestStart};
 use roo_formats::config::Layer;
 use roo_protocol::task::{TaskStartParams, TaskStartResult};
 
-/// Starts a request in the daemon, prints its id and returns. `is_named`: whether the user has named the workspace.
-pub(super) async fn run_detached(
-    context: &SessionContext,
-    is_named: bool,
-    mut run: Run,
-) -> Result<Ending, CliError> {
-    check_folder(context, is_named, run.prompt != "-")?;
+/// Starts a request in the daemon, prints its id and returns.
+pub(super) async fn run_detached(common: Common, mut run: Run) -> Result<Ending, CliError> {
+    let context = SessionContext::find(&common)?;
+    check_folder(&context, common.workspace.is_some(), !run.reads_input())?;
     // The daemon is in another directory.
     if let Some(script) = &mut run.view.script {
         *script = std::path::absolute(&*script)?;

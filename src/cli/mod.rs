@@ -162,6 +162,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         )),
         Subcommand::Attach(attach) => block_on(attach::attach(common, attach, notices))?,
         Subcommand::Daemon { command } => block_on(daemon::daemon(common, command))?,
+        Subcommand::Run(run) if run.detach => block_on(detach::run_detached(common, run))?,
         Subcommand::Run(run) => block_on(run::run(common, run, notices))?,
         Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,

@@ -16,6 +16,7 @@ use tracing_subscriber::{EnvFilter, registry};
 
 use super::terminal;
 use crate::daemon::LogFile;
+use crate::nats::LOG_DIRECTIVE;
 
 /// The variable that asks for log lines, such as `debug` or `roo_engine=trace`.
 const VARIABLE: &str = "ROO_LSP_LOG";
@@ -92,8 +93,7 @@ impl Notices {
 fn filter(level: &str) -> EnvFilter {
     let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(level));
     // What they tell below that are messages of servers, which may hold secrets.
-    let directives =
-        ["rmcp=warn", "async_nats=warn"].into_iter().filter_map(|directive| directive.parse().ok());
+    let directives = ["rmcp=warn", LOG_DIRECTIVE].into_iter().filter_map(|directive| directive.parse().ok());
     directives.fold(filter, EnvFilter::add_directive)
 }
 

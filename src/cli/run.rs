@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
-use super::detach::run_detached;
 use super::dialogue::Dialogue;
 use super::notices::Notices;
 use super::session::{SessionContext, check_profile};
@@ -48,9 +47,6 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
     let is_named = common.workspace.is_some();
-    if run.detach {
-        return run_detached(&context, is_named, run).await;
-    }
     run_request(&context, is_named, run, notices).await.map(|request| request.ending)
 }
 

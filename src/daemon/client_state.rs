@@ -259,9 +259,14 @@ impl ClientState {
             (Some(method), None) => match &*method {
                 "roo/event" => {
                     if let Ok(message) = serde_json::from_slice::<WithParams<NumberedEvent>>(&body)
-                        && let Some(seq) = message.params.seq
+                        && let NumberedEvent { root_id, seq: Some(seq) } = message.params
                     {
-                        self.cursors.insert(message.params.root_id, seq);
+                        let cursor = self.cursors.entry(root_id).or_default();
+                        if *cursor >= seq {
+                            // It came by the subscription to everything before its own was there.
+                            return None;
+                        }
+                        *cursor = seq;
                     }
                 }
                 "$/progress" => {
@@ -328,10 +333,9 @@ impl ClientState {
                 }
             }
             AskedKind::Attach(task, _) if task.as_str() == EVERYTHING => self.follows_everything = true,
-            AskedKind::Attach(task, after) => {
-                // Events of it may have come before by another way, and are not sent again.
-                self.cursors.insert(task.root(), after);
-            }
+            // Where it is already, or further: events may have come before by another way.
+            AskedKind::Attach(task, _) if asked.is_own => drop(self.cursors.entry(task.root()).or_default()),
+            AskedKind::Attach(task, after) => drop(self.cursors.insert(task.root(), after)),
             AskedKind::Detach(task) if task.as_str() == EVERYTHING => {
                 self.follows_everything = false;
                 self.cursors.clear();

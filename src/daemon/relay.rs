@@ -301,8 +301,8 @@ async fn send_up(
                     send(output, &message).await?;
                 }
             }
-            Err((code, problem)) => {
-                let _ = to_editor.send(refusal(code.code(), &problem)).await;
+            Err(skipped) => {
+                let _ = to_editor.send(refusal(skipped.code(), &skipped.to_string())).await;
             }
         }
     }

@@ -205,7 +205,7 @@ async fn read_messages(
 ) {
     let mut next = async || -> io::Result<Option<Value>> {
         let Some(frame) = input.next().await? else { return Ok(None) };
-        let body = frame.into_body().map_err(|(_, problem)| io::Error::other(problem))?;
+        let body = frame.into_body().map_err(io::Error::other)?;
         Ok(Some(serde_json::from_slice(&body)?))
     };
     while let Some(message) = next().await.transpose() {

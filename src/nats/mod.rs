@@ -10,6 +10,9 @@ mod request_stream;
 mod storage;
 mod work_queue;
 
+/// Filter of the client's log lines: those below are messages of servers.
+pub(crate) const LOG_DIRECTIVE: &str = "async_nats=warn";
+
 pub(crate) use self::connection::{Connection, IncomingMessage, Server, ServerAddress, Subscription};
 pub(crate) use self::error::NatsError;
 pub(crate) use self::names::{Prefix, QueueName};

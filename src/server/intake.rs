@@ -112,7 +112,9 @@ where
         let incoming = match frames.next().await {
             Ok(Some(frame)) => match frame.into_body() {
                 Ok(body) => Incoming::read(&body),
-                Err((code, problem)) => Incoming::refused(Id::Null, code, problem),
+                Err(skipped) => {
+                    Incoming::refused(Id::Null, ErrorCode::from(skipped.code()), skipped.to_string())
+                }
             },
             Ok(None) => return IntakeEnd::EndOfInput,
             Err(error) => return IntakeEnd::Broken(error),

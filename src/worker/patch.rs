@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     const PATCH: &[u8] =
-        b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n\
+        b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -2,3 +2,3 @@\n one\n-two\n+TWO\n three\n\
 diff --git a/b.txt b/b.txt\nnew file mode 100644\n--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+new\n";
 
     async fn repository(text: &str) -> tempfile::TempDir {
@@ -67,9 +67,12 @@ diff --git a/b.txt b/b.txt\nnew file mode 100644\n--- /dev/null\n+++ b/b.txt\n@@
 
     #[tokio::test]
     async fn a_patch_is_applied_beside_what_the_user_has_changed() {
-        let folder = repository("the user's\none\ntwo\nthree\n").await;
+        let folder = repository("the user's\nzero\none\ntwo\nthree\n").await;
         assert_eq!(apply(folder.path(), PATCH).await.unwrap(), ["a.txt", "b.txt"]);
-        assert_eq!(fs::read_to_string(folder.path().join("a.txt")).unwrap(), "the user's\none\nTWO\nthree\n");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("a.txt")).unwrap(),
+            "the user's\nzero\none\nTWO\nthree\n"
+        );
         assert!(matches!(apply(folder.path(), PATCH).await, Err(ApplyError::Applied)));
     }
 

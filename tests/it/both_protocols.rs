@@ -12,7 +12,7 @@ turns:
   - when: { contains: "<intent_context>", status: ok }
     calls: [{ tool: fetch_instructions, params: { task: create_mode } }]
   - when: { contains: "customModes:", status: ok }
-    calls: [{ tool: write_to_file, params: { path: src/a.rs, content: "fn area() {}\n" } }]
+    calls: [{ tool: write_to_file, params: { path: src/a.rs, content: "//! Areas.\n\nfn area() {}\n\nfn width() {}\n" } }]
   - when: { contains: "<operation>created</operation>" }
     calls: [{ tool: edit_file, params: { file_path: src/a.rs, old_string: "area()", new_string: "area(side: u32)" } }]
   - when: { contains: "<operation>modified</operation>" }
@@ -22,7 +22,7 @@ turns:
   - when: { contains: ["+fn area(side: u32) {}", "+fn last() {}"], status: ok }
     calls: [{ tool: run_slash_command, params: { command: /deploy, args: staging } }]
   - when: { contains: ["Command: /deploy", "Provided arguments: staging", "Deploy to staging."], status: ok }
-    calls: [{ tool: request_scope_expansion, params: { patterns: ["docs/**"], reason: "The page is there." } }]
+    calls: [{ tool: request_scope_expansion, params: { patterns: "docs/**", reason: "The page is there." } }]
   - when: { contains: "docs/**", status: ok }
     calls: [{ tool: write_to_file, params: { path: docs/a.md, content: "A page.\n" } }]
   - when: { contains: "<operation>created</operation>" }
@@ -65,7 +65,8 @@ fn what_tools_answer_is_the_same_however_they_are_called() {
             "{protocol}: {asked:?}"
         );
         let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
-        assert_eq!(read("src/a.rs"), "fn area(side: u32) {}\nfn last() {}\n", "{protocol}");
+        let expected = "//! Areas.\n\nfn area(side: u32) {}\n\nfn width() {}\nfn last() {}\n";
+        assert_eq!(read("src/a.rs"), expected, "{protocol}");
         assert_eq!(read("docs/a.md"), "A page.\n", "{protocol}");
         assert!(read(".orchestration/active_intents.yaml").contains("docs/**"), "{protocol}");
         assert_eq!(client.shut_down(), 0);

@@ -166,6 +166,30 @@ fn each_request_goes_on_behind_its_newest_event() {
 }
 
 #[test]
+fn an_event_that_comes_by_two_subscriptions_is_passed_on_once() {
+    let mut state = introduced();
+    let event = |seq: u64| json!({ "method": "roo/event", "params": { "rootId": "t", "taskId": "t", "seq": seq, "at": 0, "event": {} } });
+    from_editor(&mut state, json!({ "id": 2, "method": "roo/task/attach", "params": { "taskId": "*" } }));
+    from_daemon(&mut state, json!({ "id": 2, "result": { "seq": 0 } }));
+    assert!(from_daemon(&mut state, event(8)).is_some());
+    let told = next_daemon(&mut state);
+    let own =
+        told.iter().find(|message| message["params"] == json!({ "taskId": "t", "afterSeq": 8 })).unwrap();
+    // By the subscription to everything, before the one to this request has begun.
+    assert!(from_daemon(&mut state, event(9)).is_some());
+    assert_eq!(from_daemon(&mut state, json!({ "id": own["id"], "result": { "seq": 9 } })), None);
+    assert_eq!(from_daemon(&mut state, event(9)), None);
+    assert!(from_daemon(&mut state, event(10)).is_some());
+    // The editor may want to see them again.
+    from_editor(
+        &mut state,
+        json!({ "id": 3, "method": "roo/task/attach", "params": { "taskId": "t", "afterSeq": 8 } }),
+    );
+    from_daemon(&mut state, json!({ "id": 3, "result": { "seq": 10 } }));
+    assert!(from_daemon(&mut state, event(9)).is_some());
+}
+
+#[test]
 fn what_a_lost_daemon_has_asked_is_withdrawn_and_its_late_answers_are_dropped() {
     let mut state = introduced();
     let asks = |id: i64| json!({ "id": id, "method": "window/showMessageRequest", "params": {} });
