@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -131,8 +132,21 @@ struct Begun {
 #[serde(rename_all = "camelCase")]
 struct NumberedEvent {
     root_id: TaskId,
+    /// The first of several that it stands for.
+    #[serde(default)]
+    from: Option<u64>,
     #[serde(default)]
     seq: Option<u64>,
+}
+
+/// An event, beside those of its request that the editor has.
+enum Arrival {
+    /// It is to be passed on.
+    Next,
+    /// The editor has it.
+    Known,
+    /// Some are missing that come before it, behind this number.
+    Early { after: u64 },
 }
 
 #[derive(Deserialize)]
@@ -259,14 +273,13 @@ impl ClientState {
             (Some(method), None) => match &*method {
                 "roo/event" => {
                     if let Ok(message) = serde_json::from_slice::<WithParams<NumberedEvent>>(&body)
-                        && let NumberedEvent { root_id, seq: Some(seq) } = message.params
+                        && let NumberedEvent { root_id, from, seq: Some(seq) } = message.params
                     {
-                        let cursor = self.cursors.entry(root_id).or_default();
-                        if *cursor >= seq {
-                            // It came by the subscription to everything before its own was there.
-                            return None;
+                        match self.arrival(&root_id, from.unwrap_or(seq)..=seq) {
+                            Arrival::Next => drop(self.cursors.insert(root_id, seq)),
+                            Arrival::Known => return None,
+                            Arrival::Early { after } => return self.catch_up(root_id, after),
                         }
-                        *cursor = seq;
                     }
                 }
                 "$/progress" => {
@@ -290,6 +303,25 @@ impl ClientState {
             (None, None) => {}
         }
         Some(Routed::ToEditor(body))
+    }
+
+    /// Events of these numbers have come. Who follows all requests gets those of one by that subscription too until its own has
+    /// begun, which the next daemon may see to in either order.
+    fn arrival(&self, root: &TaskId, numbers: RangeInclusive<u64>) -> Arrival {
+        match self.cursors.get(root) {
+            Some(after) if after >= numbers.end() => Arrival::Known,
+            Some(after) if self.generation > 0 && *numbers.start() > after + 1 => {
+                Arrival::Early { after: *after }
+            }
+            _ => Arrival::Next,
+        }
+    }
+
+    /// Asks for the events of a request behind this number, unless that is under way.
+    fn catch_up(&mut self, root: TaskId, after: u64) -> Option<Routed> {
+        let is_it = |asked: &Asked| matches!(&asked.kind, AskedKind::Attach(task, _) if *task == root);
+        let is_asked = self.asked.values().any(is_it);
+        (!is_asked).then(|| Routed::ToDaemon(self.attach(root, after)))
     }
 
     /// The daemon asks the editor.

@@ -135,5 +135,5 @@ fn nothing_is_lost_and_nothing_comes_twice_when_the_daemon_is_killed() {
 #[ignore = "takes minutes; ./scripts/test runs it"]
 fn fifty_editors_and_two_hundred_requests_outlive_their_daemons() {
     let kills = std::env::var("ROO_LSP_TEST_KILLS").map_or(10, |kills| kills.parse().unwrap());
-    run(&Load { clients: 50, requests: 4, turns: 30, kills: 10, rounds: kills / 10 });
+    run(&Load { clients: 50, requests: 4, turns: 20, kills: 10, rounds: kills / 10 });
 }

@@ -166,7 +166,7 @@ fn each_request_goes_on_behind_its_newest_event() {
 }
 
 #[test]
-fn an_event_that_comes_by_two_subscriptions_is_passed_on_once() {
+fn events_that_come_by_two_subscriptions_are_passed_on_once_and_in_order() {
     let mut state = introduced();
     let event = |seq: u64| json!({ "method": "roo/event", "params": { "rootId": "t", "taskId": "t", "seq": seq, "at": 0, "event": {} } });
     from_editor(&mut state, json!({ "id": 2, "method": "roo/task/attach", "params": { "taskId": "*" } }));
@@ -180,12 +180,22 @@ fn an_event_that_comes_by_two_subscriptions_is_passed_on_once() {
     assert_eq!(from_daemon(&mut state, json!({ "id": own["id"], "result": { "seq": 9 } })), None);
     assert_eq!(from_daemon(&mut state, event(9)), None);
     assert!(from_daemon(&mut state, event(10)).is_some());
+    // By the same way, when those before it are still to come.
+    let Some(Routed::ToDaemon(asked)) = state.take_from_daemon(bytes(&event(13))) else {
+        panic!("it is passed on")
+    };
+    let asked = value(&asked);
+    assert_eq!(asked["params"], json!({ "taskId": "t", "afterSeq": 10 }));
+    assert_eq!(from_daemon(&mut state, event(14)), None, "it comes again");
+    assert_eq!(from_daemon(&mut state, json!({ "id": asked["id"], "result": { "seq": 14 } })), None);
+    let merged = json!({ "method": "roo/event", "params": { "rootId": "t", "taskId": "t", "from": 11, "seq": 14, "at": 0, "event": {} } });
+    assert!(from_daemon(&mut state, merged).is_some());
     // The editor may want to see them again.
     from_editor(
         &mut state,
         json!({ "id": 3, "method": "roo/task/attach", "params": { "taskId": "t", "afterSeq": 8 } }),
     );
-    from_daemon(&mut state, json!({ "id": 3, "result": { "seq": 10 } }));
+    from_daemon(&mut state, json!({ "id": 3, "result": { "seq": 14 } }));
     assert!(from_daemon(&mut state, event(9)).is_some());
 }
 
