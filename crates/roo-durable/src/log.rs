@@ -1,6 +1,6 @@
 //! The log of one request.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct RequestLog {
 /// Data that no sync has covered yet.
 #[derive(Default)]
 struct Unsynced {
-    /// Offset after what a sync has covered; 0 for a log that was just opened.
+    /// Offset after what a sync has covered, as far as that is known.
     from: u64,
     /// The unsynced bytes that this process wrote, at the end of the log.
     bytes: VecDeque<u8>,
@@ -56,7 +56,7 @@ struct Unsynced {
     names: bool,
     /// True if the directory of payloads was created since the last sync.
     blob_directory: bool,
-    /// True after a failed sync: unsynced data may be lost although it can be read.
+    /// True after a failed sync, which may be that of an earlier process: unsynced data may be lost although it can be read.
     must_rewrite: bool,
 }
 
@@ -165,8 +165,8 @@ impl RequestLog {
         Ok(Self::over(directory, identity, Extent::default(), unsynced, lock))
     }
 
-    /// Opens the log of an earlier request to continue it. Its writer may have ended before a sync, so the next sync
-    /// covers all of it.
+    /// Opens the log of an earlier request to continue it. Its writer may have ended before a sync, or after one that failed, so
+    /// the next sync writes again what isn't known to be synced.
     ///
     /// # Errors
     /// [`StoreError::Held`] when another process runs the request, else [`StoreError::Io`].
@@ -208,8 +208,10 @@ impl RequestLog {
             // A log is created with its first records, so another program emptied it.
             scan.damage.push(Damage::Empty);
         }
-        let blobs = scan.blobs.into_iter().map(|digest| Blob { digest, text: None }).collect();
-        let unsynced = Unsynced { names: true, blobs, ..Unsynced::default() };
+        let blobs: BTreeSet<Digest> = scan.uncertain.into_iter().flat_map(|record| record.blobs).collect();
+        let blobs = blobs.into_iter().map(|digest| Blob { digest, text: None }).collect();
+        let (from, must_rewrite) = (scan.certain, scan.certain < end);
+        let unsynced = Unsynced { from, names: true, blobs, must_rewrite, ..Unsynced::default() };
         let identity = file.identity().map_err(StoreError::io("look at", &path))?;
         let log = Self::over(directory, identity, scan.extent, unsynced, lock);
         Ok((log, scan.damage))
@@ -642,10 +644,21 @@ enum Tail {
     Hole,
 }
 
+/// A record of which no later one says that it was synced.
+struct Uncertain {
+    seq: u64,
+    /// Offset after it, in the request's own part.
+    end: u64,
+    /// Its payloads.
+    blobs: Vec<Digest>,
+}
+
 struct Scan {
     damage: Vec<Damage>,
-    /// The payloads of the records.
-    blobs: HashSet<Digest>,
+    /// The last records, which may not be synced.
+    uncertain: VecDeque<Uncertain>,
+    /// Offset after the record before them, in the request's own part.
+    certain: u64,
     extent: Extent,
     tail: Tail,
 }
@@ -662,7 +675,7 @@ impl Scan {
         let (mut pending, mut numbered) = (Vec::new(), 0);
         let mut damage = Vec::new();
         let (mut last_seq, mut synced, mut tail) = (0, 0, Tail::Whole);
-        let mut blobs = HashSet::new();
+        let (mut uncertain, mut certain) = (VecDeque::<Uncertain>::new(), 0);
         for line in 1.. {
             let begin = lines.offset();
             let is_shared = begin < base.length();
@@ -721,7 +734,14 @@ impl Scan {
             last_seq = record.seq;
             synced = synced.max(line::synced_before(bytes).unwrap_or(0));
             if !is_shared {
-                blobs.extend(found);
+                let end = lines.offset() - base.length();
+                uncertain.push_back(Uncertain { seq: record.seq, end, blobs: found });
+            }
+            while let Some(record) = uncertain.front()
+                && record.seq <= synced
+            {
+                certain = record.end;
+                uncertain.pop_front();
             }
             take(record);
         }
@@ -730,7 +750,7 @@ impl Scan {
             (end, tail) = (begin, Tail::Hole);
         }
         let extent = Extent { end: end - base.length(), last_seq, synced };
-        Ok(Self { damage, blobs, extent, tail })
+        Ok(Self { damage, uncertain, certain, extent, tail })
     }
 }
 
@@ -953,6 +973,47 @@ mod tests {
             (call == "sync" && syncs == 11).then_some(Fault::Errno(denied))
         });
         log.sync_handle()().unwrap();
+    }
+
+    #[test]
+    fn what_the_failed_sync_of_an_earlier_writer_has_lost_is_written_again() {
+        let long =
+            |seq: u64| Record { event: json!({ "text": format!("{seq}").repeat(40_000) }), ..record(seq) };
+        for failing in 1.. {
+            let disk = SimulatedDisk::new();
+            let mut log = RequestLog::create(request_on(&disk)).unwrap();
+            log.append(&[record(1), long(2)]).unwrap();
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            log.append(&[record(3), long(4), record(5)]).unwrap();
+            let mut syncs = 0;
+            disk.plan(move |_, call| {
+                syncs += usize::from(call == "sync");
+                (call == "sync" && syncs == failing).then_some(Fault::SyncLost)
+            });
+            let failed = log.sync_handle()().is_err();
+            disk.heal();
+            drop(log);
+            let (mut log, loaded) = RequestLog::open::<Value>(request_on(&disk)).unwrap();
+            assert_eq!(seqs(&loaded), [1, 2, 3, 4, 5]);
+            log.append(&[record(6)]).unwrap();
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            for seed in 0..50 {
+                let left = disk.after_power_loss(disk.operations(), &mut Random::new(seed));
+                let (_, loaded) = RequestLog::open::<Value>(request_on(&left)).unwrap();
+                assert_eq!(
+                    (seqs(&loaded), loaded.damage),
+                    (vec![1, 2, 3, 4, 5, 6], vec![]),
+                    "sync {failing}"
+                );
+            }
+            if !failed {
+                // That of the payload, of its directory, and of the log.
+                assert_eq!(failing, 4);
+                break;
+            }
+        }
     }
 
     #[test]
