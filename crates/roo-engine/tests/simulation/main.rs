@@ -96,9 +96,10 @@ fn whatever_fails_the_engine_keeps_its_promises() {
     let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     let seconds = begun.elapsed().as_secs_f64();
+    let done = next.into_inner().min(count);
     eprintln!(
-        "{count} seeds from {first} in {seconds:.1} s ({:.1}/s, {workers} threads): {total}",
-        count as f64 / seconds
+        "{done} seeds from {first} in {seconds:.1} s ({:.1}/s, {workers} threads): {total}",
+        done as f64 / seconds
     );
     failures.sort();
     if let Some((seed, problem)) = failures.first() {
