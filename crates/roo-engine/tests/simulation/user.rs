@@ -384,6 +384,8 @@ impl User {
                     // Before it is asked: it may count although the answer to it is lost.
                     if allows {
                         seen.allowed.insert(call.clone());
+                        // A loss of power may take a refusal, which secures nothing. Then it is asked again, and this counts.
+                        seen.refused.remove(&call);
                     }
                 }
                 let params = ApprovalRespondParams {
