@@ -331,14 +331,7 @@ impl Attached {
                 let keys = approval_keys(approval);
                 match chosen_option(&keys, line) {
                     Some((option, text)) => {
-                        let answer = ApprovalRespondParams {
-                            approval_id: approval.approval_id.clone(),
-                            digest: approval.digest,
-                            option_id: option.id.clone(),
-                            opened: true,
-                            text,
-                            hunks: vec![],
-                        };
+                        let answer = ApprovalRespondParams { text, ..approval.answer(option.id.clone()) };
                         self.give("roo/approval/respond", &answer)?;
                     }
                     None => {

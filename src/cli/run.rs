@@ -737,16 +737,8 @@ impl<'a> Watch<'a> {
                     WaitResult::Cancelled => return self.unanswered(None),
                     WaitResult::End(ending) => return self.unanswered(Some(ending)),
                 };
-                let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
-                let id = approval_id.to_string();
-                let answer = ApprovalRespondParams {
-                    approval_id,
-                    digest,
-                    option_id,
-                    opened: true,
-                    text,
-                    hunks: vec![],
-                };
+                let id = approval.approval_id.to_string();
+                let answer = ApprovalRespondParams { text, ..approval.answer(option_id) };
                 if self.stop.engine.respond(answer, self.viewer.answerer.by).await?.accepted {
                     self.answered.insert(id);
                 }

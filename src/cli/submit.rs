@@ -179,16 +179,7 @@ impl Follow<'_> {
             Event::ApprovalRequested { approval } => {
                 self.viewer.clear()?;
                 let Some((option_id, text)) = self.viewer.choose(approval).await else { return Ok(()) };
-                let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
-                let hunks = vec![];
-                Control::Approval(ApprovalRespondParams {
-                    approval_id,
-                    digest,
-                    option_id,
-                    opened: true,
-                    text,
-                    hunks,
-                })
+                Control::Approval(ApprovalRespondParams { text, ..approval.answer(option_id) })
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;

@@ -16,8 +16,8 @@ use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
 use roo_protocol::message::Message;
 use roo_protocol::task::{
-    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, QueueDeleteParams,
-    SendWhen, TaskSendParams, TaskStartParams, TaskState,
+    PendingApproval, PendingQuestion, QuestionAnswerParams, QueueDeleteParams, SendWhen, TaskSendParams,
+    TaskStartParams, TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::one_line;
@@ -546,15 +546,7 @@ impl Requests {
             WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
             WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
         };
-        let Some(option) = approval.options.iter().find(|option| option.kind == kind) else { return };
-        let answer = ApprovalRespondParams {
-            approval_id: approval.approval_id.clone(),
-            digest: approval.digest,
-            option_id: option.id.clone(),
-            opened: true,
-            text: None,
-            hunks: vec![],
-        };
+        let Some(answer) = approval.answer_by(kind) else { return };
         match self.engine.respond(answer, by).await {
             // It may have been answered meanwhile.
             Ok(_) | Err(EngineError::NotFound { .. }) => {}

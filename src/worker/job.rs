@@ -9,9 +9,7 @@ use roo_engine::engine::{Engine, EngineError, Follower, UNATTENDED_REFUSAL};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::Digest;
-use roo_protocol::task::{
-    ApprovalRespondParams, PendingApproval, QuestionAnswerParams, TaskSnapshot, TaskStartParams,
-};
+use roo_protocol::task::{PendingApproval, QuestionAnswerParams, TaskSnapshot, TaskStartParams};
 use roo_protocol::tree::TreeNode;
 use roo_text::render::cut;
 use serde_json::{Value, json};
@@ -329,15 +327,7 @@ impl Job {
             WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
             WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
         };
-        let Some(option) = approval.options.iter().find(|option| option.kind == kind) else { return };
-        let answer = ApprovalRespondParams {
-            approval_id: approval.approval_id.clone(),
-            digest: approval.digest,
-            option_id: option.id.clone(),
-            opened: true,
-            text: None,
-            hunks: vec![],
-        };
+        let Some(answer) = approval.answer_by(kind) else { return };
         match engine.respond(answer, by).await {
             // It may be void by now.
             Ok(_) | Err(EngineError::NotFound { .. }) => {}

@@ -5,9 +5,7 @@
 
 use std::io::{self, Read as _};
 
-use super::disk::Access;
 use super::line;
-use super::replace::replace;
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
 
@@ -76,31 +74,14 @@ impl RequestDirectory {
     /// [`StoreError::Held`] while a process runs the request or makes it, [`StoreError::Io`], also for a payload that is
     /// not the one of its digest.
     pub fn restore(&self, log: &[u8], payloads: &[(Digest, Vec<u8>)]) -> Result<bool, StoreError> {
-        if self.exists() {
-            return Ok(false);
-        }
-        self.create()?;
-        let _lock = self.lock()?;
-        if self.exists() {
-            return Ok(false);
-        }
-        let disk = self.disk();
-        if !payloads.is_empty() {
-            self.create_blobs()?;
-        }
         for (digest, bytes) in payloads {
-            let path = self.blob(*digest);
             if Digest::of(bytes) != *digest {
                 let damaged =
                     io::Error::new(io::ErrorKind::InvalidData, "its bytes are not those of its digest");
-                return Err(StoreError::io("write", &path)(damaged));
+                return Err(StoreError::io("write", &self.blob(*digest))(damaged));
             }
-            replace(disk.as_ref(), &path, bytes, Access::Private).map_err(StoreError::io("write", &path))?;
         }
-        self.sync()?;
-        let path = self.log();
-        replace(disk.as_ref(), &path, log, Access::Private).map_err(StoreError::io("write", &path))?;
-        Ok(true)
+        self.appear(log, payloads.iter().map(|(digest, bytes)| (*digest, bytes.as_slice())))
     }
 }
 

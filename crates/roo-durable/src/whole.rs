@@ -3,6 +3,8 @@
 //! The payloads are durable before the log appears with every record. Without a log a request doesn't exist, so whatever is
 //! left of one that was cut off counts for nothing.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::disk::Access;
@@ -36,6 +38,15 @@ impl RequestDirectory {
         if records.is_empty() {
             return Err(StoreError::Sequence { expected: 1, found: 0 });
         }
+        self.appear(&lines, payloads.iter().map(|(digest, text)| (*digest, text.as_bytes())))
+    }
+
+    /// Makes a request of the bytes of a log and of its payloads, as [`RequestDirectory::create_whole`].
+    pub(super) fn appear<'a>(
+        &self,
+        log: &[u8],
+        payloads: impl IntoIterator<Item = (Digest, &'a [u8])>,
+    ) -> Result<bool, StoreError> {
         if self.exists() {
             return Ok(false);
         }
@@ -44,18 +55,18 @@ impl RequestDirectory {
         if self.exists() {
             return Ok(false);
         }
-        let disk = self.disk();
-        if !payloads.is_empty() {
-            self.create_blobs()?;
-        }
-        for (digest, text) in &payloads {
-            let path = self.blob(*digest);
-            replace(disk.as_ref(), &path, text.as_bytes(), Access::Private)
-                .map_err(StoreError::io("write", &path))?;
+        let disk = self.disk().as_ref();
+        let write = |path: &Path, bytes: &[u8]| {
+            replace(disk, path, bytes, Access::Private).map_err(StoreError::io("write", path))
+        };
+        for (index, (digest, bytes)) in payloads.into_iter().enumerate() {
+            if index == 0 {
+                self.create_blobs()?;
+            }
+            write(&self.blob(digest), bytes)?;
         }
         self.sync()?;
-        let log = self.log();
-        replace(disk.as_ref(), &log, &lines, Access::Private).map_err(StoreError::io("write", &log))?;
+        write(&self.log(), log)?;
         Ok(true)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::approval::ApprovalOption;
+use super::approval::{ApprovalOption, OptionKind};
 use super::checkpoint::LeftOutFile;
 use super::context::{ContextMeter, Shortening};
 use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
@@ -526,6 +526,24 @@ impl PendingApproval {
     pub fn answers(&self, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
         let blind = self.must_open && !opened;
         self.options.iter().filter(move |option| !(blind && option.kind.allows()))
+    }
+
+    /// Returns the answer that chooses the option of this id, for someone who has seen the whole subject.
+    pub fn answer(&self, option_id: String) -> ApprovalRespondParams {
+        ApprovalRespondParams {
+            approval_id: self.approval_id.clone(),
+            digest: self.digest,
+            option_id,
+            opened: true,
+            text: None,
+            hunks: vec![],
+        }
+    }
+
+    /// Returns the answer that chooses the option of this kind; none where it is not offered.
+    pub fn answer_by(&self, kind: OptionKind) -> Option<ApprovalRespondParams> {
+        let option = self.options.iter().find(|option| option.kind == kind)?;
+        Some(self.answer(option.id.clone()))
     }
 }
 

@@ -30,8 +30,8 @@ use roo_protocol::customization::TrustReport;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
-    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen, TaskSendParams,
-    TaskStartParams, TaskState, ToolStatus,
+    PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen, TaskSendParams, TaskStartParams,
+    TaskState, ToolStatus,
 };
 use roo_text::render::one_line;
 use tokio::sync::{mpsc, oneshot};
@@ -732,23 +732,18 @@ impl Session {
 
     async fn answer_approval(&mut self, approval: PendingApproval, reply: Reply) {
         let by = self.client.name().to_owned();
-        let once =
-            |kind| approval.options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
-        let (option, by) = match reply {
-            Reply::Chosen(option) => (Some(option), by),
+        // All of it was shown.
+        let (answer, by) = match reply {
+            Reply::Chosen(option) => (Some(approval.answer(option)), by),
             Reply::Cancelled => return self.cancel().await,
             // Nobody can be asked, so nothing is allowed.
             Reply::Unable(reason) => {
                 self.notice(NoticeSeverity::Error, &format!("permission can't be asked for: {reason}"));
-                (once(OptionKind::RejectOnce), UNATTENDED_REFUSAL.to_owned())
+                (approval.answer_by(OptionKind::RejectOnce), UNATTENDED_REFUSAL.to_owned())
             }
             Reply::Text(_) | Reply::Later => (None, by),
         };
-        let Some(option_id) = option else { return };
-        let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
-        // All of it was shown.
-        let answer =
-            ApprovalRespondParams { approval_id, digest, option_id, opened: true, text: None, hunks: vec![] };
+        let Some(answer) = answer else { return };
         match self.workspace.engine.respond(answer, &by).await {
             // Where somebody else was first, the events say so.
             Ok(_) | Err(EngineError::NotFound { .. }) => {}

@@ -26,8 +26,8 @@ use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
 use roo_protocol::task::{
-    ApprovalRespondParams, ContextItem, PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen,
-    TaskSendParams, TaskStartParams, TaskState,
+    ContextItem, PendingApproval, PendingQuestion, QuestionAnswerParams, SendWhen, TaskSendParams,
+    TaskStartParams, TaskState,
 };
 use roo_text::render::one_line;
 use roo_workspace::{Purpose, Workspace};
@@ -466,17 +466,8 @@ impl Requests {
             Unattended::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
             Unattended::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
         };
-        let Some(option) = approval.options.iter().find(|option| option.kind == kind) else { return Ok(()) };
-        let (approval_id, option_id) = (approval.approval_id.clone(), option.id.clone());
-        let id = approval_id.to_string();
-        let answer = ApprovalRespondParams {
-            approval_id,
-            digest: approval.digest,
-            option_id,
-            opened: true,
-            text: None,
-            hunks: vec![],
-        };
+        let Some(answer) = approval.answer_by(kind) else { return Ok(()) };
+        let id = approval.approval_id.to_string();
         own.answered().insert(id.clone());
         let answer = self.engine.respond(answer, by).await;
         if !answer.as_ref().is_ok_and(|answer| answer.accepted) {
