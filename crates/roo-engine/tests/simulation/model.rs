@@ -92,7 +92,8 @@ impl PlannedModel {
             events.push(StreamEvent::CallStart { index, id, name: (*tool).to_owned() });
             let mut arguments = params.to_string();
             if self.plan.malformed_calls.happens(&mut state.random) && !is_late {
-                arguments.truncate(arguments.len() / 2);
+                let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at));
+                arguments.truncate(half.unwrap_or_default());
             }
             let middle = arguments.len() / 2;
             let pieces = match arguments.is_char_boundary(middle) {
