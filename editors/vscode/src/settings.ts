@@ -16,11 +16,16 @@ export const SERVER_SETTINGS = [
   "autoApprove",
   "protected",
   "intents",
+  "delegation",
   "limits",
   "sandbox",
+  "browser",
   "redactSecrets",
   "systemContext",
+  "index",
+  "imageGeneration",
   "ipcSocket",
+  "daemon",
 ] as const;
 
 /**

@@ -7941,11 +7941,16 @@
     "autoApprove",
     "protected",
     "intents",
+    "delegation",
     "limits",
     "sandbox",
+    "browser",
     "redactSecrets",
     "systemContext",
-    "ipcSocket"
+    "index",
+    "imageGeneration",
+    "ipcSocket",
+    "daemon"
   ];
   function initializationOptions(inspect) {
     const roo = {};

@@ -25,6 +25,13 @@ test("the server is started anew only for what it can't be told", () => {
   assert.equal(of("roo.notifications", "editor.fontSize"), undefined);
 });
 
+test("every setting of the server is passed on", () => {
+  const schema = JSON.parse(readFileSync(new URL("../../../../schemas/settings.json", import.meta.url), "utf8")) as { properties: Record<string, unknown> };
+  // What a client tells of itself is no setting.
+  const ofClients = ["codeAsk", "documentSave", "protocolVersion"];
+  assert.deepEqual([...SERVER_SETTINGS].sort(), Object.keys(schema.properties).filter((key) => !ofClients.includes(key)).sort());
+});
+
 test("a switch changes its own key and nothing else", () => {
   assert.deepEqual(withAutoApprove(undefined, "write", true), { write: true });
   const own = { read: false, execute: { allow: [["make"]], deny: [["rm"]] } };
