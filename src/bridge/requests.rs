@@ -1,5 +1,6 @@
 //! The requests that are started, steered and followed over the bridge.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -324,11 +325,17 @@ impl Requests {
         known: u64,
     ) -> Result<(), CommandError> {
         let over = self.end.child_token();
-        if self.joined().insert(task.clone(), over.clone()).is_some() {
-            // Somebody else joined it meanwhile.
-            tracing::debug!("the task {task} was joined twice");
+        match self.joined().entry(task.clone()) {
+            // Another command has joined it meanwhile: its events are told once.
+            Entry::Occupied(_) => return Ok(()),
+            Entry::Vacant(place) => {
+                place.insert(over.clone());
+            }
         }
-        self.publish(&format!("task.{task}.joined"), &json!({ "taskId": task })).await?;
+        if let Err(error) = self.publish(&format!("task.{task}.joined"), &json!({ "taskId": task })).await {
+            self.joined().remove(task);
+            return Err(error.into());
+        }
         let settings = self.setup.engine.settings().await;
         let profiles = settings.profiles.iter();
         let providers: BTreeMap<String, String> =
