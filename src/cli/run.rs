@@ -694,9 +694,9 @@ impl<'a> Watch<'a> {
             let nodes = self.viewer.transcript.nodes();
             let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
             if waits && waits_for_user(nodes) {
-                // What is followed may be a little behind.
-                let nodes = engine.tree(&self.stop.task).await?.nodes;
-                if waits_for_user(&nodes) {
+                // What is followed may be a little behind; then the rest is looked at too.
+                let now = engine.resumable(&self.stop.task).await?;
+                if now.seq <= follower.position() && waits_for_user(&now.nodes) {
                     return Ok(Ending::Waiting);
                 }
             }

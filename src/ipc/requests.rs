@@ -489,7 +489,7 @@ impl Requests {
                 }
             }
             if !is_released && !self.has_editor() && !nodes.is_empty() && waits_for_user(&nodes) {
-                is_released = self.needs_user(task).await;
+                is_released = self.needs_user(&follower).await;
             }
         }
     }
@@ -555,16 +555,17 @@ impl Requests {
     }
 
     /// Gives a request up to the process in which its user answers, if nothing in it goes on without them. Says how.
-    async fn needs_user(&self, task: &TaskId) -> bool {
+    async fn needs_user(&self, follower: &Follower) -> bool {
         let _steering = self.steering.lock().await;
-        // What is followed may be a little behind.
-        let Ok(tree) = self.engine.tree(task).await else { return false };
-        if has_ended(&tree.nodes, task) || !waits_for_user(&tree.nodes) {
-            return false;
-        }
-        let Ok(Resumable { urid, approvals, questions, .. }) = self.engine.resumable(task).await else {
+        let task = follower.root();
+        let Ok(Resumable { urid, seq, nodes, approvals, questions }) = self.engine.resumable(task).await
+        else {
             return false;
         };
+        // What is followed may be a little behind; then the rest is looked at too.
+        if seq > follower.position() || has_ended(&nodes, task) || !waits_for_user(&nodes) {
+            return false;
+        }
         let users: Vec<String> = approvals
             .iter()
             .map(|(_, approval)| format!("permission to {}", approval.title))

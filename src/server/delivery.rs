@@ -242,17 +242,13 @@ async fn asked_before(services: &WorkspaceServices) -> Vec<UserPrompt> {
     let mut prompts = Vec::new();
     for journal in services.engine.journals() {
         let root = journal.root();
-        let (Ok(found), Ok(known)) =
-            (services.engine.tree(root).await, services.engine.resumable(root).await)
-        else {
-            continue;
-        };
+        let Ok(known) = services.engine.resumable(root).await else { continue };
         // What an interrupted request has asked is asked again when it goes on.
-        if found.nodes.first().is_none_or(|node| node.state == TaskState::Interrupted) {
+        if known.nodes.first().is_none_or(|node| node.state == TaskState::Interrupted) {
             continue;
         }
         let mut tree = BranchTree::default();
-        tree.set(&found.nodes);
+        tree.set(&known.nodes);
         let asker = |task: &TaskId| Asker { root: root.clone(), branch: tree.name(task) };
         prompts.extend(known.approvals.into_iter().map(|(task, it)| UserPrompt::Approval(asker(&task), it)));
         prompts.extend(known.questions.into_iter().map(|(task, it)| UserPrompt::Question(asker(&task), it)));

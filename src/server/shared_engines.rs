@@ -408,16 +408,15 @@ impl SharedEngine {
         }
         let mut all = Vec::new();
         for (id, lives) in ids {
-            let Ok(found) = engine.tree(&id).await else { continue };
-            let Some(root) = found.nodes.first() else { continue };
             let Ok(known) = engine.resumable(&id).await else { continue };
+            let Some(root) = known.nodes.first() else { continue };
             let request = LiveRequest {
                 id: root.id.clone(),
                 urid: known.urid,
                 title: root.title.clone(),
                 state: root.state,
-                is_at_work: lives && root.state != TaskState::Interrupted && !waits_for_user(&found.nodes),
-                waiting: found.nodes.iter().filter(|node| node.state == TaskState::Waiting).count(),
+                is_at_work: lives && root.state != TaskState::Interrupted && !waits_for_user(&known.nodes),
+                waiting: known.nodes.iter().filter(|node| node.state == TaskState::Waiting).count(),
                 folders: self.place.folders.clone(),
                 connections: self.members.count(),
             };

@@ -227,7 +227,7 @@ impl Job {
                 }
                 self.answer(engine, params).await;
             }
-            deadline = match waits_for_user(&nodes) && self.waits(engine).await {
+            deadline = match waits_for_user(&nodes) && self.waits(engine, follower.position()).await {
                 false => None,
                 true if self.setup.when_asked == WhenAsked::Ask => {
                     deadline.or_else(|| Some(Instant::now() + self.setup.answer_time))
@@ -335,10 +335,11 @@ impl Job {
         }
     }
 
-    /// Returns whether nothing goes on without an answer. What is followed may be a little behind.
-    async fn waits(&self, engine: &Engine) -> bool {
-        let tree = engine.tree(&self.submission.request).await;
-        tree.is_ok_and(|tree| waits_for_user(&tree.nodes))
+    /// Returns whether nothing goes on without an answer. Where events have come after `position`, what they ask may be about to
+    /// be answered.
+    async fn waits(&self, engine: &Engine, position: u64) -> bool {
+        let now = engine.resumable(&self.submission.request).await;
+        now.is_ok_and(|now| now.seq <= position && waits_for_user(&now.nodes))
     }
 
     /// What nobody has answered.

@@ -825,7 +825,7 @@ impl Session {
                 Err(error::internal(reason.unwrap_or_else(|| "the task has failed".to_owned())))
             }
             TaskState::Cancelled | TaskState::Interrupted => Ok(StopReason::Cancelled),
-            TaskState::Running | TaskState::Waiting | TaskState::Paused => match self.rests(&now).await {
+            TaskState::Running | TaskState::Waiting | TaskState::Paused => match self.rests(&now) {
                 Some(reason) => Ok(reason),
                 None => return,
             },
@@ -834,13 +834,12 @@ impl Session {
     }
 
     /// The reason for which a request rests that has not ended; none while it goes on. `now`: what waits in it.
-    async fn rests(&mut self, now: &Resumable) -> Option<StopReason> {
-        // Trees come behind the events that change them.
-        let tree = self.workspace.engine.tree(&self.task).await.ok()?;
+    fn rests(&self, now: &Resumable) -> Option<StopReason> {
         let is_left = |id: &str| self.left.iter().any(|left| left == id);
         let all_left = now.approvals.is_empty()
             && now.questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
-        if !waits_for_user(&tree.nodes) || !all_left {
+        // Trees come behind the events that change them.
+        if !waits_for_user(&now.nodes) || !all_left {
             return None;
         }
         let is = |kind: QuestionKind| now.questions.iter().any(|(_, asked)| asked.kind == kind);

@@ -92,7 +92,7 @@ use roo_protocol::task::{
     PendingQuestion, QuestionAnswerParams, QueueDeleteParams, QueueEditParams, TaskListResult,
     TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState, WaitingApproval,
 };
-use roo_protocol::tree::TreeGetResult;
+use roo_protocol::tree::{TreeGetResult, TreeNode};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
@@ -296,12 +296,14 @@ pub struct Setup {
     pub code_index: Arc<CodeIndex>,
 }
 
-/// State of a request that has to be known before it resumes.
+/// State of a request at one of its events: what has to be known before it resumes, and to tell whether it waits.
 pub struct Resumable {
     /// Its id for people.
     pub urid: Urid,
-    /// The number of its newest event.
+    /// The number of its newest event. A follower that has not handed it out yet knows less than the rest tells.
     pub seq: u64,
+    /// Its invocation tree.
+    pub nodes: Vec<TreeNode>,
     /// The approvals that wait in tasks that are not at their end.
     pub approvals: Vec<(TaskId, PendingApproval)>,
     /// The questions that wait in tasks that are not at their end.
@@ -316,6 +318,7 @@ impl Resumable {
         Self {
             urid: tree.root().urid.clone(),
             seq: tree.last_seq(),
+            nodes: tree.nodes(),
             approvals: approvals.collect(),
             questions: questions.collect(),
         }

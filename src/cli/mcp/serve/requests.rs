@@ -421,7 +421,7 @@ impl Requests {
                     && matches!(&params.event, Event::TaskState { state, .. } if state.is_final());
             }
             let may_rest = waits_for_user(view.tree().nodes()) && own.answered().is_empty();
-            if (ends || may_rest) && self.comes_to_rest(&own, &task).await {
+            if (ends || may_rest) && self.comes_to_rest(&own, &follower).await {
                 return;
             }
         }
@@ -478,20 +478,20 @@ impl Requests {
 
     /// Returns whether this process has nothing more to do for a request: it has ended, or only its user can answer, who does
     /// so in another process. Where the caller can answer, the request is at rest and stays here.
-    async fn comes_to_rest(&self, own: &OwnRequest, task: &TaskId) -> bool {
+    async fn comes_to_rest(&self, own: &OwnRequest, follower: &Follower) -> bool {
         let _steering = own.steering.lock().await;
-        // What is followed may be a little behind.
-        let Ok(tree) = self.engine.tree(task).await else { return false };
-        if tree.nodes.iter().any(|node| node.id == *task && node.state.is_final()) {
+        let task = follower.root();
+        let Ok(Resumable { seq, nodes, approvals, questions, .. }) = self.engine.resumable(task).await else {
+            return false;
+        };
+        if nodes.first().is_some_and(|root| root.state.is_final()) {
             own.rests(false);
             return true;
         }
-        if !waits_for_user(&tree.nodes) || !own.answered().is_empty() {
+        // What is followed may be a little behind; then the rest is looked at too.
+        if seq > follower.position() || !waits_for_user(&nodes) || !own.answered().is_empty() {
             return false;
         }
-        let Ok(Resumable { approvals, questions, .. }) = self.engine.resumable(task).await else {
-            return false;
-        };
         let is_users = !approvals.is_empty() || questions.iter().any(|(_, asked)| !is_for_caller(asked.kind));
         if is_users {
             self.engine.release(task).await;

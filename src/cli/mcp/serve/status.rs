@@ -158,8 +158,7 @@ pub(super) async fn read(
 ) -> Result<TaskStatus, RequestError> {
     let cut = |text: &str, most: usize| cut(&mask.masked(text.to_owned()), most);
     let snapshot = engine.get(task).await?;
-    let nodes = engine.tree(task).await?.nodes;
-    let Resumable { approvals, questions, .. } = engine.resumable(task).await?;
+    let Resumable { nodes, approvals, questions, .. } = engine.resumable(task).await?;
     let changes = engine.changes(task).await?;
     let mut waits_for: Vec<WaitsFor> =
         approvals.iter().map(|(task, asked)| waits_for_approval(&nodes, task, asked, cut)).collect();
