@@ -13,6 +13,7 @@
 #[cfg(not(unix))]
 compile_error!("roo-lsp runs only on Unix: it needs a POSIX shell and Unix paths");
 
+mod accept;
 mod acp;
 mod bridge;
 pub mod cli;

@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -28,6 +28,7 @@ use super::access::Access;
 use super::assets::{self, refusal};
 use super::origins::{Origins, PublicOrigin};
 use super::relay::{Connect, Session, relay};
+use crate::accept::accept;
 
 /// The path of the WebSocket.
 const SOCKET: &str = "/socket";
@@ -36,13 +37,8 @@ const PROTOCOL: &str = "roo-lsp";
 const TOKEN: &str = "token.";
 /// The longest message of a page, in bytes: a prompt with all images that the page takes.
 const MESSAGE: usize = 48 << 20;
-/// The most connections at once; others wait.
-const CONNECTIONS: usize = 64;
 /// Time limit for a request's headers; connections that say nothing are closed, too.
 const HEADERS: Duration = Duration::from_secs(5);
-/// Number of failures in a row after which no more connections are accepted, and the time between two.
-const FAILURES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A server of pages, before it serves.
 pub(crate) struct WebServer {
@@ -121,29 +117,9 @@ impl WebServer {
     ) -> io::Result<()> {
         let Self { listener, address: _, access, origins } = self;
         let shared = Shared { access, origins, connect, folders: folders.into(), cancel: cancel.clone() };
-        cancel.run_until_cancelled(accept(&listener, Arc::new(shared))).await.unwrap_or(Ok(()))
-    }
-}
-
-async fn accept(listener: &TcpListener, shared: Arc<Shared>) -> io::Result<()> {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut failures = 0;
-    loop {
-        let place = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                failures = 0;
-                let cancel = shared.cancel.clone();
-                let connection = connection(stream, Arc::clone(&shared), Arc::new(place));
-                tokio::spawn(async move { cancel.run_until_cancelled(connection).await });
-            }
-            Err(error) if failures >= FAILURES => return Err(error),
-            // The client has disconnected, or there is no free file descriptor.
-            Err(_) => {
-                failures += 1;
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+        let shared = Arc::new(shared);
+        accept(&listener, &cancel, |stream, place| connection(stream, Arc::clone(&shared), Arc::new(place)))
+            .await
     }
 }
 

@@ -17,21 +17,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::tools::RooServer;
+use crate::accept::accept;
 use roo_protocol::ids::Digest;
 
 /// The path of the endpoint.
 pub(super) const PATH: &str = "/mcp";
-/// The most connections at once.
-const CONNECTIONS: usize = 64;
 /// Time limit for a request's headers.
 const HEADERS: Duration = Duration::from_secs(30);
-/// Number of failures in a row after which no more connections are accepted, and the time between two.
-const FAILURES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
 
 type McpService = StreamableHttpService<RooServer, LocalSessionManager>;
 
@@ -69,38 +65,9 @@ pub(super) async fn serve(
         .with_allowed_origins(hosts(address).map(|host| format!("http://{host}:{}", address.port())))
         .with_cancellation_token(cancel.child_token());
     let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
-    let accepting = accept(&listener, Arc::new(token), service, &cancel);
-    cancel.run_until_cancelled(accepting).await.unwrap_or(Ok(()))
-}
-
-async fn accept(
-    listener: &TcpListener,
-    token: Arc<Token>,
-    service: McpService,
-    cancel: &CancellationToken,
-) -> io::Result<()> {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut failures = 0;
-    loop {
-        let place = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                failures = 0;
-                let connection = connection(stream, Arc::clone(&token), service.clone());
-                let cancel = cancel.clone();
-                tokio::spawn(async move {
-                    cancel.run_until_cancelled(connection).await;
-                    drop(place);
-                });
-            }
-            Err(error) if failures >= FAILURES => return Err(error),
-            // The client has disconnected, or there is no free file descriptor.
-            Err(_) => {
-                failures += 1;
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
+    let token = Arc::new(token);
+    accept(&listener, &cancel, |stream, place| connection(stream, place, Arc::clone(&token), service.clone()))
+        .await
 }
 
 /// The names of this machine by which the server is reached. With its port they are the origins of pages that it would serve
@@ -113,7 +80,8 @@ fn hosts(address: SocketAddr) -> [String; 4] {
     ["127.0.0.1".to_owned(), "localhost".to_owned(), "[::1]".to_owned(), own]
 }
 
-async fn connection(stream: TcpStream, token: Arc<Token>, service: McpService) {
+/// Answers what comes over a connection, whose place is free after that.
+async fn connection(stream: TcpStream, _place: OwnedSemaphorePermit, token: Arc<Token>, service: McpService) {
     let answer = service_fn(move |request| {
         let (token, service) = (Arc::clone(&token), service.clone());
         async move { Ok::<_, Infallible>(answer(request, &token, service).await) }
