@@ -32,6 +32,7 @@ mod model_setup;
 mod nats;
 mod private_socket;
 mod roo_api;
+mod roo_follower;
 pub mod server;
 mod shell_word;
 mod view;

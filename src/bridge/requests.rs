@@ -1,16 +1,13 @@
 //! The requests that are started, steered and followed over the bridge.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower};
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::TaskId;
-use roo_protocol::message::Message;
 use roo_protocol::task::{
     ApprovalRespondParams, HistoryItem, QuestionAnswerParams, SendWhen, TaskSendParams, TaskStartParams,
     TaskState,
@@ -23,7 +20,8 @@ use super::command::{InstanceCommand, InvalidCommand, NewTask, TaskCommand, Task
 use super::instance;
 use crate::masking::Mask;
 use crate::nats::{Connection, NatsError};
-use crate::roo_api::{RooEvent, Vocabulary};
+use crate::roo_api::RooEvent;
+use crate::roo_follower::{self, Followed, FollowedRequests, RooFollower};
 
 /// Author of what comes over the bridge, in events.
 const CLIENT: &str = "bridge";
@@ -32,7 +30,7 @@ const TASK_EVENTS: &[&str] = &["message", "taskModeSwitched", "taskInteractive"]
 
 /// Parts that the requests need.
 pub(crate) struct Setup {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) customization: Arc<Customization>,
     /// The workspace folder.
     pub(crate) folder: PathBuf,
@@ -50,8 +48,8 @@ pub(super) struct Requests {
     connection: Connection,
     end: CancellationToken,
     work: TaskTracker,
-    /// Requests whose task channels are joined, each with what is cancelled when they are left.
-    joined: Mutex<HashMap<TaskId, CancellationToken>>,
+    /// Requests whose task channels are joined.
+    joined: FollowedRequests,
     /// The task that was started, resumed or spoken to last.
     current: Mutex<Option<TaskId>>,
 }
@@ -87,7 +85,7 @@ impl Requests {
             connection,
             end,
             work: TaskTracker::new(),
-            joined: Mutex::default(),
+            joined: FollowedRequests::default(),
             current: Mutex::default(),
         })
     }
@@ -98,10 +96,6 @@ impl Requests {
         self.work.wait().await;
         self.setup.engine.shutdown().await;
         self.setup.engine.end_servers().await;
-    }
-
-    fn joined(&self) -> MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
-        self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> Option<TaskId> {
@@ -264,9 +258,7 @@ impl Requests {
     /// Tells no more of a task. It goes on.
     pub(super) async fn leave_task(&self, task: &TaskId) -> Result<Value, CommandError> {
         let root = task.root();
-        let left = self.joined().remove(&root);
-        if let Some(over) = left {
-            over.cancel();
+        if self.joined.end(&root) {
             self.publish(&format!("task.{root}.left"), &json!({ "taskId": root })).await?;
         }
         Ok(json!({ "taskId": root }))
@@ -299,17 +291,12 @@ impl Requests {
         self.connection.publish(subject, message.to_string().into_bytes()).await
     }
 
-    /// The mask of secrets, as the settings want it now. Reads the disk.
     async fn mask(&self) -> Mask {
-        let (enabled, folder) =
-            (self.setup.engine.settings().await.redact_secrets, self.setup.folder.clone());
-        let read = move || Mask::new(enabled, std::iter::once(&*folder));
-        // While the process ends nothing more is told.
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        roo_follower::mask(&self.setup.engine, &self.setup.folder).await
     }
 
     async fn ensure_joined(self: &Arc<Self>, task: &TaskId) -> Result<(), CommandError> {
-        if self.joined().contains_key(task) {
+        if self.joined.contains(task) {
             return Ok(());
         }
         let known = self.setup.engine.resumable(task).await?.seq;
@@ -324,78 +311,41 @@ impl Requests {
         follower: Follower,
         known: u64,
     ) -> Result<(), CommandError> {
-        let over = self.end.child_token();
-        match self.joined().entry(task.clone()) {
-            // Another command has joined it meanwhile: its events are told once.
-            Entry::Occupied(_) => return Ok(()),
-            Entry::Vacant(place) => {
-                place.insert(over.clone());
-            }
-        }
+        // Another command may have joined it meanwhile: its events are told once.
+        let Some(over) = self.joined.begin(task, &self.end) else { return Ok(()) };
         if let Err(error) = self.publish(&format!("task.{task}.joined"), &json!({ "taskId": task })).await {
-            self.joined().remove(task);
+            self.joined.ended(task);
             return Err(error.into());
         }
-        let settings = self.setup.engine.settings().await;
-        let profiles = settings.profiles.iter();
-        let providers: BTreeMap<String, String> =
-            profiles.map(|(name, profile)| (name.clone(), profile.provider.as_str().to_owned())).collect();
+        let engine = Arc::clone(&self.setup.engine);
         let mask = self.mask().await;
-        let vocabulary = Vocabulary::new(mask.clone(), providers);
+        let vocabulary = roo_follower::vocabulary(&engine, mask.clone()).await;
+        let followed = RooFollower::new(engine, follower, vocabulary, known);
         let (own, task) = (Arc::clone(self), task.clone());
         self.work.spawn(async move {
-            over.run_until_cancelled(own.tell_events(&task, follower, (vocabulary, mask), known)).await;
+            over.run_until_cancelled(own.tell_events(&task, followed, mask)).await;
         });
         Ok(())
     }
 
-    async fn tell_events(
-        &self,
-        task: &TaskId,
-        mut follower: Follower,
-        (mut vocabulary, mask): (Vocabulary, Mask),
-        known: u64,
-    ) {
-        let now = || self.setup.engine.now();
+    async fn tell_events(&self, task: &TaskId, mut followed: RooFollower, mask: Mask) {
         loop {
-            let due =
-                vocabulary.due().map(|due| u64::try_from(due.saturating_sub(now())).unwrap_or_default());
-            let due = async {
-                match due {
-                    Some(wait) => tokio::time::sleep(Duration::from_millis(wait)).await,
-                    None => std::future::pending().await,
+            match followed.next().await {
+                Ok(Followed::Due(told)) => self.tell(told, None, &mask).await,
+                Ok(Followed::Events(batch)) => {
+                    for params in &batch {
+                        if let Some(told) = followed.translate(params).await {
+                            self.tell(told, Some(params), &mask).await;
+                        }
+                    }
                 }
-            };
-            let batch = tokio::select! {
-                batch = follower.next(now) => batch,
-                () = due => {
-                    self.tell(vocabulary.flush(now()), None, &mask).await;
-                    continue;
-                }
-            };
-            let batch = match batch {
-                Ok(batch) => batch,
                 Err(error) => {
                     tracing::warn!("the task {task} can't be followed any more: {error}");
-                    self.joined().remove(task);
+                    self.joined.ended(task);
                     return;
-                }
-            };
-            for params in &batch {
-                let result = self.result_of(&vocabulary, params).await;
-                let told = vocabulary.apply(params, result.as_ref());
-                if params.seq.is_none_or(|seq| seq > known) {
-                    self.tell(told, Some(params), &mask).await;
                 }
             }
         }
-    }
-
-    /// The whole result of a call, where an event has only one line of it. Reads the request's log.
-    async fn result_of(&self, vocabulary: &Vocabulary, params: &EventParams) -> Option<Message> {
-        let id = vocabulary.wanted_result(params)?;
-        let snapshot = self.setup.engine.get(&params.task_id).await.ok()?;
-        snapshot.messages.into_iter().find(|message| message.id == id)
     }
 
     /// Tells events on the channels that they belong to. `params`: what they come of.
@@ -435,3 +385,6 @@ fn add_question(message: &mut Value, event: &Event, mask: &Mask) {
     mask.apply_to_texts(&mut asked);
     message[key] = asked;
 }
+
+#[cfg(test)]
+mod tests;

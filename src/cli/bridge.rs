@@ -1,6 +1,7 @@
 //! `roo-lsp bridge`: a workspace that is followed and steered over NATS.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roo_formats::config::Layer;
@@ -32,7 +33,7 @@ pub(super) async fn bridge(common: Common, bridge: arguments::Bridge) -> Result<
     let connection = nats::connect(&bridge.nats, &format!("roo-lsp bridge {instance}")).await?;
     let engine = context.engine(settings)?;
     let setup = Setup {
-        engine,
+        engine: Arc::new(engine),
         customization,
         folder: context.folder,
         instance: instance.clone(),

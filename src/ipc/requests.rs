@@ -4,17 +4,14 @@
 //! Where an editor works on the same engine, its user answers, and what is started there is told and steered like what clients
 //! start: the newest request is the current one. No request is given up then, as there is nobody else to go on with it.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower, Journal, Resumable, UNATTENDED_REFUSAL};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
-use roo_protocol::message::Message;
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QuestionAnswerParams, QueueDeleteParams, SendWhen, TaskSendParams,
     TaskStartParams, TaskState,
@@ -32,6 +29,7 @@ use super::command::{Command, NewTask};
 use super::lists;
 use crate::masking::Mask;
 use crate::roo_api::{Lifecycle, RooEvent, Vocabulary, notice};
+use crate::roo_follower::{self, Followed, FollowedRequests, RooFollower};
 use crate::shell_word::shell_word;
 use crate::view::{newest_tree, waits_for_user};
 
@@ -71,8 +69,8 @@ pub(super) struct Requests {
     end: CancellationToken,
     /// Commands that are carried out, and requests that are followed.
     work: TaskTracker,
-    /// Those whose events are told, each with what is cancelled when they no longer are.
-    followed: Mutex<HashMap<TaskId, CancellationToken>>,
+    /// Those whose events are told.
+    followed: FollowedRequests,
     current: Mutex<Option<TaskId>>,
     /// Held while a command is carried out: commands of all clients are carried out one after the other.
     steering: tokio::sync::Mutex<()>,
@@ -101,7 +99,7 @@ impl Requests {
             clients,
             end,
             work: TaskTracker::new(),
-            followed: Mutex::default(),
+            followed: FollowedRequests::default(),
             current: Mutex::default(),
             steering: tokio::sync::Mutex::default(),
         })
@@ -156,7 +154,7 @@ impl Requests {
     async fn take_up(self: &Arc<Self>, journal: &Arc<Journal>, known: u64) {
         let _steering = self.steering.lock().await;
         let task = journal.root();
-        if self.followed().contains_key(task) {
+        if self.followed.contains(task) {
             return;
         }
         let follower = journal.follow(0);
@@ -170,10 +168,6 @@ impl Requests {
             });
         }
         self.follow(task, follower, vocabulary, known);
-    }
-
-    fn followed(&self) -> MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> Option<TaskId> {
@@ -236,12 +230,8 @@ impl Requests {
         Ok(())
     }
 
-    /// The mask of secrets, as the settings want it now. Reads the disk.
     async fn mask(&self) -> Mask {
-        let (enabled, folder) = (self.engine.settings().await.redact_secrets, self.folder.clone());
-        let read = move || Mask::new(enabled, std::iter::once(&*folder));
-        // While the process ends nothing more is told.
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        roo_follower::mask(&self.engine, &self.folder).await
     }
 
     async fn start(self: &Arc<Self>, new: NewTask) -> Result<(), CommandError> {
@@ -306,10 +296,7 @@ impl Requests {
     }
 
     async fn leave(&self, task: &TaskId) {
-        let followed = self.followed().remove(task);
-        if let Some(over) = followed {
-            over.cancel();
-        }
+        self.followed.end(task);
         let has_ended = self.engine.get(task).await.is_ok_and(|task| task.item.state.is_final());
         self.engine.release(task).await;
         if !has_ended {
@@ -388,16 +375,12 @@ impl Requests {
     }
 
     async fn vocabulary(&self) -> Vocabulary {
-        let settings = self.engine.settings().await;
-        let providers = settings.profiles.iter();
-        let providers: BTreeMap<String, String> =
-            providers.map(|(name, profile)| (name.clone(), profile.provider.as_str().to_owned())).collect();
-        Vocabulary::new(self.mask().await, providers)
+        roo_follower::vocabulary(&self.engine, self.mask().await).await
     }
 
     /// Follows a request, unless it is followed. What has happened in it is not told again.
     async fn ensure_followed(self: &Arc<Self>, task: &TaskId) -> Result<(), CommandError> {
-        if self.followed().contains_key(task) {
+        if self.followed.contains(task) {
             return Ok(());
         }
         let known = self.engine.resumable(task).await?.seq;
@@ -407,61 +390,43 @@ impl Requests {
         Ok(())
     }
 
-    /// Tells what happens in a request. Events up to the number `known` are not told.
+    /// Tells what happens in a request, unless it is followed. Events up to the number `known` are not told.
     fn follow(self: &Arc<Self>, task: &TaskId, follower: Follower, vocabulary: Vocabulary, known: u64) {
-        let over = self.end.child_token();
-        self.followed().insert(task.clone(), over.clone());
+        let Some(over) = self.followed.begin(task, &self.end) else { return };
+        let followed = RooFollower::new(Arc::clone(&self.engine), follower, vocabulary, known);
         let (requests, task) = (Arc::clone(self), task.clone());
         self.work.spawn(async move {
-            let followed = requests.tell_events(&task, follower, vocabulary, known);
-            over.run_until_cancelled(followed).await;
+            over.run_until_cancelled(requests.tell_events(&task, followed)).await;
         });
     }
 
     /// Tells what happens until the request has ended, or only its user can go on.
-    async fn tell_events(
-        self: &Arc<Self>,
-        task: &TaskId,
-        mut follower: Follower,
-        mut vocabulary: Vocabulary,
-        known: u64,
-    ) {
+    async fn tell_events(self: &Arc<Self>, task: &TaskId, mut followed: RooFollower) {
         let mut nodes: Vec<TreeNode> = vec![];
         let (mut is_released, mut has_ended) = (false, false);
         let mut left = self.engine.left();
         loop {
             left.mark_unchanged();
-            let may_be_over = has_ended && vocabulary.due().is_none();
+            let may_be_over = has_ended && !followed.has_more();
             // What happened before the request was given up is told all the same.
-            if follower.position() >= follower.published()
-                && (is_released || may_be_over && self.is_over(task, &follower).await)
+            if followed.is_up_to_date() && (is_released || may_be_over && self.is_over(task, &followed).await)
             {
                 return;
             }
-            let wait = vocabulary.due().map(|due| due.saturating_sub(self.engine.now()));
-            let due = async {
-                match wait {
-                    Some(wait) => {
-                        tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or_default()))
-                            .await;
-                    }
-                    None => std::future::pending().await,
-                }
-            };
-            let batch = tokio::select! {
-                batch = follower.next(|| self.engine.now()) => batch,
-                () = due => {
-                    self.tell(vocabulary.flush(self.engine.now()));
-                    continue;
-                }
+            let next = tokio::select! {
+                next = followed.next() => next,
                 // The engine has the sender.
                 _ = left.changed(), if may_be_over => continue,
             };
-            let batch = match batch {
-                Ok(batch) => batch,
+            let batch = match next {
+                Ok(Followed::Events(batch)) => batch,
+                Ok(Followed::Due(told)) => {
+                    self.tell(told);
+                    continue;
+                }
                 Err(error) => {
                     tracing::warn!("the task {task} can't be followed any more: {error}");
-                    self.followed().remove(task);
+                    self.followed.ended(task);
                     return;
                 }
             };
@@ -474,48 +439,37 @@ impl Requests {
                 {
                     has_ended = state.is_final();
                 }
-                let is_new = params.seq.is_none_or(|seq| seq > known);
-                let result = if is_new { self.result_of(&vocabulary, params).await } else { None };
-                let told = vocabulary.apply(params, result.as_ref());
-                if is_new {
-                    let is_begin = matches!(&params.event, Event::TaskCreated { parent_id: None, .. });
-                    self.tell(told);
-                    if is_begin && self.current().as_ref() == Some(task) {
-                        self.tell(vec![RooEvent::Lifecycle(Lifecycle::Focused, task.clone())]);
-                    }
-                    if !is_released {
-                        self.answer(params).await;
-                    }
+                let Some(told) = followed.translate(params).await else { continue };
+                self.tell(told);
+                let is_begin = matches!(&params.event, Event::TaskCreated { parent_id: None, .. });
+                if is_begin && self.current().as_ref() == Some(task) {
+                    self.tell(vec![RooEvent::Lifecycle(Lifecycle::Focused, task.clone())]);
+                }
+                if !is_released {
+                    self.answer(params).await;
                 }
             }
             if !is_released && !self.has_editor() && !nodes.is_empty() && waits_for_user(&nodes) {
-                is_released = self.needs_user(&follower).await;
+                is_released = self.needs_user(task, &followed).await;
             }
         }
     }
 
     /// Returns whether a request has ended, lives no more, and all of it is told. It is no longer followed then: whoever goes on with
     /// it opens it again, and has it followed anew.
-    async fn is_over(&self, task: &TaskId, follower: &Follower) -> bool {
+    async fn is_over(&self, task: &TaskId, followed: &RooFollower) -> bool {
         let _steering = self.steering.lock().await;
         // What is followed may be a little behind.
         let ended = self.engine.tree(task).await.is_ok_and(|tree| has_ended(&tree.nodes, task));
-        let is_over = ended && !self.engine.is_live(task) && follower.position() >= follower.published();
+        let is_over = ended && !self.engine.is_live(task) && followed.is_up_to_date();
         if is_over {
-            self.followed().remove(task);
+            self.followed.ended(task);
         }
         is_over
     }
 
     fn tell(&self, events: Vec<RooEvent>) {
         events.iter().for_each(|event| self.clients.broadcast(event));
-    }
-
-    /// The whole result of a call, where an event has only one line of it. Reads the request's log.
-    async fn result_of(&self, vocabulary: &Vocabulary, params: &EventParams) -> Option<Message> {
-        let id = vocabulary.wanted_result(params)?;
-        let snapshot = self.engine.get(&params.task_id).await.ok()?;
-        snapshot.messages.into_iter().find(|message| message.id == id)
     }
 
     /// Answers what is not left to anybody.
@@ -555,15 +509,14 @@ impl Requests {
     }
 
     /// Gives a request up to the process in which its user answers, if nothing in it goes on without them. Says how.
-    async fn needs_user(&self, follower: &Follower) -> bool {
+    async fn needs_user(&self, task: &TaskId, followed: &RooFollower) -> bool {
         let _steering = self.steering.lock().await;
-        let task = follower.root();
         let Ok(Resumable { urid, seq, nodes, approvals, questions }) = self.engine.resumable(task).await
         else {
             return false;
         };
         // What is followed may be a little behind; then the rest is looked at too.
-        if seq > follower.position() || has_ended(&nodes, task) || !waits_for_user(&nodes) {
+        if seq > followed.position() || has_ended(&nodes, task) || !waits_for_user(&nodes) {
             return false;
         }
         let users: Vec<String> = approvals
@@ -579,7 +532,7 @@ impl Requests {
         if users.is_empty() {
             return false;
         }
-        self.followed().remove(task);
+        self.followed.ended(task);
         self.engine.release(task).await;
         let folder = shell_word(&self.folder.to_string_lossy());
         tracing::warn!(
