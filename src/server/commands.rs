@@ -623,7 +623,15 @@ async fn resume(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     let stopped = |item: &HistoryItem| {
         matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
     };
-    let task = named_or_newest(services, fields.task_id, "to resume", stopped).await?;
+    let task = match fields.task_id {
+        Some(task) => task,
+        // After a crash somebody may be just opening what it has left.
+        None => {
+            let items = services.engine.list_settled().await.map_err(|error| engine_failure(&error, None))?;
+            let newest = items.into_iter().find(stopped);
+            newest.ok_or_else(|| nothing("there is no task to resume"))?.task_id
+        }
+    };
     services.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task continues".to_owned()))
 }

@@ -122,6 +122,24 @@ fn a_popup_of_a_daemon_that_was_killed_is_withdrawn() {
 }
 
 #[test]
+fn what_was_interrupted_is_resumed_without_its_name() {
+    for is_typed in [true, false] {
+        let user = DaemonUser::playing(SPEAKS);
+        let mut editor = if is_typed { user.typed() } else { user.plain() };
+        let started = editor.command("roo.newTask", json!({ "prompt": "Speak", "mode": "code" }));
+        kill_daemon(&user);
+        taken_over(&mut editor);
+        // At once, while the typed client's request is opened for its events.
+        let resumed = editor.command("roo.resume", Value::Null);
+        assert_eq!(resumed["taskId"], started["taskId"]);
+        eventually("the end of the request", || {
+            editor.command("roo.status", Value::Null)["items"][0]["state"] == "completed"
+        });
+        assert_eq!(editor.shut_down(), 0);
+    }
+}
+
+#[test]
 fn requests_go_on_by_themselves_if_their_user_wants_that() {
     let user = DaemonUser::playing(SPEAKS);
     user.home.configure("daemon: { resumeAfterCrash: true }\n");

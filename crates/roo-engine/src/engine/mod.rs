@@ -1267,6 +1267,16 @@ impl Engine {
         Ok(TaskListResult { items, next_cursor })
     }
 
+    /// As [`Engine::list`], while no request comes to life or leaves. So those that a process was killed with are interrupted, and
+    /// none is still as its summary has it because somebody is just opening it.
+    ///
+    /// # Errors
+    /// As [`Engine::list`].
+    pub async fn list_settled(&self) -> Result<Vec<HistoryItem>, EngineError> {
+        let _passing = self.registry.passing().await;
+        self.items(None, LIST_PAGE).await
+    }
+
     /// All requests of this workspace, newest first.
     ///
     /// # Errors
