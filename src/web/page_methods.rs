@@ -1,7 +1,8 @@
 //! What a page and its server say to each other. Pure.
 //!
-//! A page may do what a user does with requests: start, steer, answer, look back. What widens what agents may do, such as trust,
-//! settings, profiles with their keys and scopes of intents, stays with editors and the command line.
+//! A page may do what a user does with requests: start, steer, answer, look back; and it may take away what agents have: standing
+//! rules, trust, MCP servers. What widens what agents may do, such as to grant trust, settings, profiles with their keys and scopes
+//! of intents, stays with editors and the command line.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -22,7 +23,9 @@ const REQUESTS: &[&str] = &[
     "roo/context/get",
     "roo/context/restore",
     "roo/intent/list",
+    SWITCH_SERVER,
     "roo/mcp/list",
+    "roo/mcp/restart",
     "roo/mode/list",
     "roo/mode/switch",
     "roo/model/list",
@@ -47,7 +50,10 @@ const REQUESTS: &[&str] = &[
     "roo/trace/query",
     "roo/tree/get",
     "roo/trust/get",
+    "roo/trust/revoke",
 ];
+/// Switches an MCP server off; to switch one on is not done from a page.
+const SWITCH_SERVER: &str = "roo/mcp/enable";
 /// Notifications of the server that are passed on.
 const NOTIFICATIONS: &[&str] =
     &["roo/event", "roo/mcp/changed", "roo/settings/changed", "window/showMessage"];
@@ -85,7 +91,8 @@ impl FromPage {
         if jsonrpc != "2.0" || id == INITIALIZE {
             return Self::Invalid;
         }
-        if REQUESTS.contains(&method.as_str()) {
+        let widens = method == SWITCH_SERVER && params.get("enabled") != Some(&Value::Bool(false));
+        if REQUESTS.contains(&method.as_str()) && !widens {
             return Self::Pass(
                 json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
             );
@@ -173,6 +180,27 @@ mod tests {
             let text = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} }).to_string();
             let FromPage::Answer(answer) = FromPage::read(&text) else { panic!("{method}") };
             assert!(answer.contains("-32601"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_page_takes_away_what_agents_have() {
+        let read = |method: &str, params: Value| {
+            FromPage::read(
+                &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string(),
+            )
+        };
+        for (method, params) in [
+            ("roo/rule/revoke", json!({ "ruleId": "r" })),
+            ("roo/trust/revoke", json!({})),
+            ("roo/mcp/restart", json!({ "server": "s" })),
+            ("roo/mcp/enable", json!({ "server": "s", "enabled": false })),
+        ] {
+            assert!(matches!(read(method, params), FromPage::Pass(_)), "{method}");
+        }
+        for enabled in [json!(true), json!("false"), Value::Null] {
+            let on = read("roo/mcp/enable", json!({ "server": "s", "enabled": enabled }));
+            assert!(matches!(on, FromPage::Answer(_)), "{enabled}");
         }
     }
 

@@ -227,6 +227,29 @@ fn the_page_is_served_with_a_policy_that_lets_nothing_else_run() {
 }
 
 #[test]
+fn a_page_takes_away_what_agents_have_and_gives_them_nothing() {
+    let user = DaemonUser::playing("turns: []\n");
+    let servers = json!({ "mcpServers": { "notes": { "command": "no-such-program", "lazy": true } } });
+    std::fs::write(user.home.path("config/roo-lsp/mcp.json"), servers.to_string()).unwrap();
+    assert!(user.run(&["trust"]).status.success());
+    let server = Server::start(&user.home, &[]);
+    let mut page = server.page();
+    assert_eq!(page.request("roo/trust/get", json!({}))["trusted"], true);
+    assert_eq!(page.request("roo/trust/revoke", json!({}))["trusted"], false);
+    let state = |page: &mut Page| page.request("roo/mcp/list", json!({}))["servers"][0]["state"].clone();
+    assert_eq!(state(&mut page), "notStarted");
+    page.request("roo/mcp/enable", json!({ "server": "notes", "enabled": false }));
+    assert_eq!(state(&mut page), "disabled");
+    for (method, params) in
+        [("roo/mcp/enable", json!({ "server": "notes", "enabled": true })), ("roo/trust/grant", json!({}))]
+    {
+        assert_eq!(page.ask(method, params)["error"]["code"], -32601, "{method}");
+    }
+    assert_eq!(page.request("roo/trust/get", json!({}))["trusted"], false);
+    assert_eq!(state(&mut page), "disabled");
+}
+
+#[test]
 fn nothing_but_the_page_is_served() {
     let home = Home::playing("turns: []\n");
     std::fs::write(home.work("secret.txt"), "the secret").unwrap();

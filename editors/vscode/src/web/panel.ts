@@ -1,7 +1,7 @@
 // What stands beside the chat in an editor: the tree, the trace and the settings. On a wide page it is at the side, on a narrow one
 // it takes the place of the chat.
 import type { Server } from "../controller.ts";
-import type { TreeNode } from "../protocol.ts";
+import type { McpServerItem, TreeNode } from "../protocol.ts";
 import type { Store } from "../store.ts";
 import { h } from "../webview/dom.ts";
 import { choose, notify } from "./dialogs.ts";
@@ -14,6 +14,10 @@ type View = keyof typeof VIEWS;
 
 /** The most records of the trace that are asked for. */
 const RECORDS = 500;
+
+/** A server's state in words. */
+const stateOf = (state: McpServerItem["state"]): string =>
+  ({ disabled: "switched off", waitingForApproval: "waits for your approval in your editor", notStarted: "starts at its first call", starting: "starting", needsLogin: "needs login", connected: "connected", failed: "failed" })[state];
 
 /** What the panel works with. */
 export interface PanelParts {
@@ -115,13 +119,29 @@ export class Panel {
   }
 
   async #settings(): Promise<HTMLElement> {
-    const { server } = this.#parts;
-    const [{ settings }, { profiles }, { trusted }, { rules }] = await Promise.all([
+    const { server, failed } = this.#parts;
+    const [{ settings }, { profiles }, { trusted }, { rules }, { servers }] = await Promise.all([
       server.request("roo/autoApprove/get", {}),
       server.request("roo/profile/list", {}),
       server.request("roo/trust/get", {}),
       server.request("roo/rule/list", {}),
+      server.request("roo/mcp/list", {}),
     ]);
+    // What takes something away is done here; what gives something is not.
+    const button = (text: string, label: string, done: string, change: () => Promise<unknown>): HTMLElement => {
+      const run = async (): Promise<void> => {
+        await change();
+        void notify("info", done, []);
+        this.show("settings");
+      };
+      return h("button", { type: "button", "aria-label": label, click: () => void run().catch(failed) }, text);
+    };
+    const serverRow = ({ name, state, reason }: McpServerItem): HTMLElement[] => {
+      const off = button("Switch off", `Switch off ${name}`, `Switched off: ${name}`, () => server.request("roo/mcp/enable", { server: name, enabled: false }));
+      const restart = button("Restart", `Restart ${name}`, `Restarted: ${name}`, () => server.request("roo/mcp/restart", { server: name }));
+      const runs = state !== "disabled" && state !== "waitingForApproval";
+      return [h("dt", {}, name), h("dd", {}, stateOf(state), reason ? h("span", { class: "reason" }, ` ${reason}`) : undefined, " ", runs && restart, runs && " ", state !== "disabled" && off)];
+    };
     const row = (name: string, value: string, origin?: string | null): HTMLElement[] => [h("dt", {}, name), h("dd", {}, value, origin ? h("span", { class: "reason" }, ` ${origin}`) : undefined)];
     const revoke = async (): Promise<void> => {
       const rule = await choose("Remove which standing rule?", "Search rules", rules.map((one) => ({ label: one.text, description: `${one.verdict} by ${one.by}`, ruleId: one.ruleId })));
@@ -139,8 +159,11 @@ export class Panel {
       h("dl", {}, ...profiles.flatMap((profile) => row(profile.name, [profile.model, profile.provider, profile.isDefault && "default"].filter(Boolean).join(" · ")))),
       h("h2", {}, "Workspace"),
       h("dl", {}, ...row("trusted", trusted ? "yes" : "no"), ...row("standing rules", String(rules.length))),
+      trusted && button("Revoke trust", "Revoke trust in this workspace", "The workspace is not trusted any more.", () => server.request("roo/trust/revoke", {})),
       rules.length > 0 && h("button", { type: "button", click: () => void revoke().catch(this.#parts.failed) }, "Remove a standing rule…"),
-      h("p", { class: "reason" }, "Settings, models and trust are changed in your editor, in config.yaml, or with roo-lsp. A change counts at once."),
+      servers.length > 0 && h("h2", {}, "MCP servers"),
+      servers.length > 0 && h("dl", {}, ...servers.flatMap(serverRow)),
+      h("p", { class: "reason" }, "What agents have can be taken away here. Whatever gives them more — settings, models, trust, servers — is changed in your editor, in config.yaml, or with roo-lsp. A change counts at once."),
     );
   }
 }
