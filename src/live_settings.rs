@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
 use roo_durable::SAVING;
@@ -32,6 +33,15 @@ pub(crate) struct Configured {
     pub(crate) warnings: Vec<SettingsProblem>,
     /// The layers that are used, weakest first: the file's, the options', and what only takes away.
     layers: UsedLayers,
+}
+
+/// What was said of settings elsewhere than in the user's file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SaidSettings {
+    /// Options of the user's own.
+    pub(crate) options: Value,
+    /// What the workspace says, which only takes away.
+    pub(crate) workspace: Value,
 }
 
 /// The layers that are used.
@@ -96,6 +106,16 @@ impl Configured {
             Origin::File(path) => Some(path),
             _ => None,
         })
+    }
+
+    /// Returns what was said of settings elsewhere than in the file and counts: options, and what the workspace takes away. What
+    /// is loaded with both is configured the same while the file is.
+    pub(crate) fn said(&self) -> SaidSettings {
+        let values = |layer: &Option<Layer>| match layer {
+            Some(layer) => json!({ "roo": layer.values() }),
+            None => Value::Null,
+        };
+        SaidSettings { options: values(&self.layers.options), workspace: values(&self.layers.workspace) }
     }
 
     /// Returns the value of a setting, such as `autoApprove.write`, and its origin, with the line in a file; none for
@@ -306,7 +326,6 @@ mod tests {
 
     use jiff::Zoned;
     use roo_engine::engine::clock::SystemClock;
-    use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
@@ -333,6 +352,33 @@ mod tests {
         assert_eq!(configured.settings.limits.depth, 3);
         assert_eq!(configured.errors[0].origin, Origin::InitializationOptions);
         assert_eq!(configured.warnings[0].path, "foo");
+    }
+
+    #[test]
+    fn what_was_said_can_be_said_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        std::fs::write(&path, "limits: { depth: 3 }\n").unwrap();
+        let load = |options: &Value, workspace: &Value| {
+            let options = Layer::from_initialization_options(options);
+            LiveSettings::load(path.clone(), options, workspace, Arc::new(SystemClock)).newest()
+        };
+        for (options, workspace) in [
+            (Value::Null, Value::Null),
+            (json!({ "roo": { "mode": "ask" }, "other": 1 }), Value::Null),
+            (
+                json!({ "autoApprove": { "write": true } }),
+                json!({ "limits": { "depth": 1 }, "mode": "code" }),
+            ),
+        ] {
+            let first = load(&options, &workspace);
+            let said = first.said();
+            assert_eq!(
+                load(&said.options, &said.workspace).settings,
+                first.settings,
+                "{options} {workspace}"
+            );
+        }
     }
 
     /// A file that can be written again.

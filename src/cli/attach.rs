@@ -1,7 +1,7 @@
 //! `roo-lsp attach`: a live request of the daemon in a terminal. Whoever attaches is one client among others: the first answer
 //! counts, and to leave ends nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead as _, Write as _};
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending};
-use crate::daemon::{self, DaemonPlace, FromRequest, RequestClient, RequestStatus};
+use crate::daemon::{self, DaemonPlace, FromRequest, LostDaemons, RequestClient, RequestStatus};
 use crate::view::{Prompt, newest_tree};
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -24,7 +24,7 @@ use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskParams, TaskSendParams,
     TaskState,
 };
-use roo_text::render::{exact_line, one_line};
+use roo_text::render::{counted, exact_line, one_line};
 
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
@@ -36,13 +36,13 @@ const DETACH: &str = "/detach";
 /// Follows a request to its end, or until the user leaves it.
 pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    let found = daemon::find_all(&context.directories).await;
+    let found = daemon::find_resumed(&context.directories).await;
     let found = found.map_err(|error| CliError::Other(error.to_string()))?;
     let live = found.into_iter().filter_map(|found| Some((found.place, found.status.ok()?.requests)));
     let live = live.flat_map(|(place, requests)| requests.into_iter().map(move |it| (place.clone(), it)));
     let (place, request) = choose(live.collect(), &context, attach.request.as_deref())?;
     let mut signals = Signals::listen()?;
-    let client = RequestClient::connect(&place, &request.id, TERMINAL_USER).await;
+    let client = RequestClient::connect(&place, &request.id, TERMINAL_USER, 0).await;
     let (client, newest) = client.map_err(|error| CliError::Other(error.to_string()))?;
     let view = Viewer::following(attach.format, notices);
     let mut attached = Attached {
@@ -50,26 +50,78 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         viewer: view,
         format: attach.format,
         root: request.id,
+        seen: 0,
         newest,
         is_caught_up: newest == 0,
         waiting: VecDeque::new(),
         given: HashMap::new(),
+        sent: HashSet::new(),
         is_asking: false,
         notifier: Notifier::new(context.settings_to_look().daemon.notifications),
     };
     let mut lines = read_lines();
-    let outcome = attached.follow(&mut lines, &mut signals).await;
+    let mut lost = LostDaemons::default();
+    let left = loop {
+        let left = attached.follow(&mut lines, &mut signals).await;
+        if !matches!(left, Ok(Left::Lost)) {
+            break left;
+        }
+        attached.lose_daemon()?;
+        let Attached { root, seen, .. } = &attached;
+        let connect = || RequestClient::reconnect(&context.directories, &place, root, TERMINAL_USER, *seen);
+        // Whoever leaves waits for no daemon.
+        let next = tokio::select! {
+            next = lost.replace(connect) => next,
+            signal = signals.next() => break Ok(Left::by(signal)),
+        };
+        match next {
+            Ok(Some((client, newest))) => attached.go_on(client, newest, &mut lines)?,
+            Ok(None) => {
+                break Err(CliError::Other(format!(
+                    "the request is interrupted; continue with: roo-lsp tasks resume {}",
+                    request.urid
+                )));
+            }
+            Err(error) => {
+                break Err(CliError::Other(format!(
+                    "there is no other daemon: {error}; the request can be resumed"
+                )));
+            }
+        }
+    };
     attached.viewer.clear()?;
     attached.notifier.finish().await;
-    match outcome? {
-        Some(ending) => Ok(ending),
-        None => {
+    match left? {
+        Left::Ended(ending) => Ok(ending),
+        Left::Terminated => Ok(Ending::Terminated),
+        Left::ByUser | Left::Lost => {
             let urid = request.urid;
             writeln!(
                 terminal::stderr(),
                 "roo-lsp: the request goes on; see it again with: roo-lsp attach {urid}"
             )?;
             Ok(Ending::Done)
+        }
+    }
+}
+
+/// Why a request is followed no more.
+enum Left {
+    /// It has ended.
+    Ended(Ending),
+    /// The user leaves it as it is.
+    ByUser,
+    /// The process is asked to end.
+    Terminated,
+    /// The daemon was killed.
+    Lost,
+}
+
+impl Left {
+    fn by(signal: Signal) -> Self {
+        match signal {
+            Signal::Interrupt => Self::ByUser,
+            Signal::Terminate => Self::Terminated,
         }
     }
 }
@@ -134,6 +186,8 @@ struct Attached {
     viewer: Viewer,
     format: Format,
     root: TaskId,
+    /// The number of the newest event that was shown.
+    seen: u64,
     /// The number of the newest event when this client came.
     newest: u64,
     /// What was asked before that has been told by now, with its answers.
@@ -142,29 +196,31 @@ struct Attached {
     waiting: VecDeque<Prompt>,
     /// What was answered, by the number of the answer; it waits again if that is refused.
     given: HashMap<i64, Prompt>,
+    /// What else was sent and has no answer yet, by the number of that.
+    sent: HashSet<i64>,
     /// A prompt stands at the end of the last line.
     is_asking: bool,
     notifier: Notifier,
 }
 
 impl Attached {
-    /// Shows what happens and sends what the user types. None when the user leaves.
+    /// Shows what happens and sends what the user types.
     async fn follow(
         &mut self,
         lines: &mut mpsc::UnboundedReceiver<String>,
         signals: &mut Signals,
-    ) -> Result<Option<Ending>, CliError> {
+    ) -> Result<Left, CliError> {
         let mut input_is_open = true;
         self.ask()?;
         loop {
             tokio::select! {
                 came = self.client.next() => {
-                    let broken = |error| CliError::Other(format!("the connection to the daemon is broken: {error}"));
-                    let Some(came) = came.map_err(broken)? else {
+                    let Ok(came) = came else { return Ok(Left::Lost) };
+                    let Some(came) = came else {
                         return Err(CliError::Other("the daemon has ended; the request can be resumed".to_owned()));
                     };
                     if let Some(ending) = self.take(came)? {
-                        return Ok(Some(ending));
+                        return Ok(Left::Ended(ending));
                     }
                 }
                 // Nothing that was typed before answers a question that was not shown.
@@ -173,17 +229,54 @@ impl Attached {
                     Some(line) => {
                         self.is_asking = false;
                         if line.trim() == DETACH {
-                            return Ok(None);
+                            return Ok(Left::ByUser);
                         }
                         self.hear(line.trim())?;
                     }
                 },
-                signal = signals.next() => return Ok(match signal {
-                    Signal::Interrupt => None,
-                    Signal::Terminate => Some(Ending::Terminated),
-                }),
+                signal = signals.next() => return Ok(Left::by(signal)),
             }
         }
+    }
+
+    /// The daemon was killed. What it has not confirmed waits again: whether it was done, the events of the request tell.
+    fn lose_daemon(&mut self) -> Result<(), CliError> {
+        self.end_line()?;
+        self.viewer.clear()?;
+        let mut out = terminal::stderr();
+        writeln!(out, "roo-lsp: the daemon ended unexpectedly; another one is looked for")?;
+        if !std::mem::take(&mut self.sent).is_empty() {
+            writeln!(out, "roo-lsp: whether it got what you sent last is not known")?;
+        }
+        let mut given: Vec<(i64, Prompt)> = std::mem::take(&mut self.given).into_iter().collect();
+        given.sort_by_key(|(number, _)| *number);
+        for (_, prompt) in given.into_iter().rev() {
+            self.waiting.push_front(prompt);
+        }
+        Ok(())
+    }
+
+    /// Goes on with another daemon, which tells what comes behind the events that were shown.
+    fn go_on(
+        &mut self,
+        client: RequestClient,
+        newest: u64,
+        lines: &mut mpsc::UnboundedReceiver<String>,
+    ) -> Result<(), CliError> {
+        self.client = client;
+        self.newest = newest;
+        self.is_caught_up = self.seen >= newest;
+        let mut out = terminal::stderr();
+        writeln!(out, "roo-lsp: another daemon has taken over")?;
+        // It may have been meant for a question that is no longer the one that waits.
+        let mut unsent = 0;
+        while lines.try_recv().is_ok() {
+            unsent += 1;
+        }
+        if unsent > 0 {
+            writeln!(out, "roo-lsp: {} typed meanwhile and not sent", counted(unsent, "line"))?;
+        }
+        Ok(())
     }
 
     /// Shows what came. Returns the ending of the request.
@@ -211,6 +304,7 @@ impl Attached {
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             _ => {}
         }
+        self.seen = self.seen.max(params.seq.unwrap_or_default());
         self.is_caught_up |= params.seq.is_some_and(|seq| seq >= self.newest);
         if self.is_caught_up
             && let Some(ending) = self.ending(&params)?
@@ -241,6 +335,7 @@ impl Attached {
 
     /// Takes the answer to what was sent under a number. What it refuses waits again, before everything else.
     fn take_answer(&mut self, number: i64, answer: Result<Value, String>) -> Result<(), CliError> {
+        self.sent.remove(&number);
         let given = self.given.remove(&number);
         let problem = match (&given, answer) {
             (_, Err(problem)) => {
@@ -281,6 +376,8 @@ impl Attached {
         if self.is_caught_up {
             self.notifier.notify("roo: a request asks something", text);
         }
+        // After the end of a daemon it may be asked again.
+        self.waiting.retain(|waiting| waiting.id() != prompt.id());
         self.waiting.push_back(prompt);
     }
 
@@ -321,7 +418,8 @@ impl Attached {
     /// Takes a line of the user: a command, an answer to what is asked, or words for the agent.
     fn hear(&mut self, line: &str) -> Result<(), CliError> {
         if line == CANCEL {
-            self.client.send("roo/task/cancel", &TaskParams { task_id: self.root.clone() });
+            let params = TaskParams { task_id: self.root.clone() };
+            self.sent.insert(self.client.send("roo/task/cancel", &params));
             return Ok(());
         }
         let words = line.strip_prefix(SAY).map(str::trim);
@@ -359,7 +457,7 @@ impl Attached {
     fn say(&mut self, text: &str) {
         let (task_id, text) = (self.root.clone(), text.to_owned());
         let params = TaskSendParams { task_id, text, images: vec![], when: SendWhen::default() };
-        self.client.send("roo/task/send", &params);
+        self.sent.insert(self.client.send("roo/task/send", &params));
     }
 }
 

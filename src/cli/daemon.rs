@@ -133,6 +133,9 @@ fn shown(status: &DaemonStatus) -> String {
             clients(request.clients),
         ));
     }
+    for request in &status.resuming {
+        text.push_str(&format!("  {}  is about to be resumed\n", exact_line(request.as_str())));
+    }
     text
 }
 

@@ -13,8 +13,10 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal;
 use super::{CliError, Ending};
-use crate::daemon::{self, RequestStatus, Watcher};
+use crate::daemon::{self, DaemonPlace, DaemonStatus, LostDaemons, RequestStatus, Watched, Watcher};
+use roo_formats::config::Directories;
 use roo_protocol::ids::TaskId;
+use roo_protocol::task::TaskState;
 use roo_text::render::{counted, exact_line, one_line};
 
 /// The longest title, in characters.
@@ -25,13 +27,19 @@ const LINES: usize = 20;
 /// Shows the requests of the workspace, or of all, until the daemons have ended or the user has seen enough.
 pub(super) async fn watch(context: &SessionContext, of_all: bool) -> Result<Ending, CliError> {
     let failed = |error: &dyn std::fmt::Display| CliError::Other(error.to_string());
-    let found = daemon::find_all(&context.directories).await.map_err(|error| failed(&error))?;
+    let found = daemon::find_resumed(&context.directories).await.map_err(|error| failed(&error))?;
     let mut signals = Signals::listen()?;
+    let folder = (!of_all).then(|| context.folder.clone());
     let mut watchers = JoinSet::new();
     let (told, mut changes) = mpsc::channel(1);
     for (number, found) in found.iter().enumerate() {
-        match Watcher::connect(&found.place).await {
-            Ok(Some(watcher)) => drop(watchers.spawn(follow(watcher, number, told.clone()))),
+        match Watcher::connect(&found.place, vec![]).await {
+            Ok(Some(watcher)) => {
+                let (directories, place) = (context.directories.clone(), found.place.clone());
+                let (folder, told) = (folder.clone(), told.clone());
+                let watched = WatchedDaemon { number, directories, place, folder, told };
+                watchers.spawn(watched.follow(watcher));
+            }
             Ok(None) => {}
             Err(error) => writeln!(terminal::stderr(), "roo-lsp: a daemon can't be watched: {error}")?,
         }
@@ -43,7 +51,6 @@ pub(super) async fn watch(context: &SessionContext, of_all: bool) -> Result<Endi
                 .to_owned(),
         ));
     }
-    let folder = (!of_all).then(|| context.folder.clone());
     let mut board = Board::new(folder);
     let mut notifier = Notifier::new(context.settings_to_look().daemon.notifications);
     let mut screen = terminal::stdout_moves_cursor().then(Screen::default);
@@ -53,7 +60,20 @@ pub(super) async fn watch(context: &SessionContext, of_all: bool) -> Result<Endi
     let ending = loop {
         tokio::select! {
             change = changes.recv() => {
-                let Some((number, requests)) = change else { break Ending::Done };
+                let (number, requests) = match change {
+                    None => break Ending::Done,
+                    Some(Told::Requests(number, requests)) => (number, requests),
+                    Some(Told::Line(line)) => {
+                        if let Some(screen) = &mut screen {
+                            screen.erase()?;
+                        }
+                        writeln!(terminal::stderr(), "roo-lsp: {line}")?;
+                        if let Some(screen) = &mut screen {
+                            screen.draw(&board.table())?;
+                        }
+                        continue;
+                    }
+                };
                 let changed = board.take(number, requests);
                 for change in &changed {
                     if let Some(text) = change.calls_for() {
@@ -81,14 +101,106 @@ pub(super) async fn watch(context: &SessionContext, of_all: bool) -> Result<Endi
     Ok(ending)
 }
 
-/// Tells what a daemon says of its requests; nothing lives in one that has ended.
-async fn follow(mut watcher: Watcher, number: usize, told: mpsc::Sender<(usize, Vec<RequestStatus>)>) {
-    while let Some(status) = watcher.next().await {
-        if told.send((number, status.requests)).await.is_err() {
-            return;
+/// What is told of daemons.
+enum Told {
+    /// The requests of the daemon of this number.
+    Requests(usize, Vec<RequestStatus>),
+    /// A line for the user.
+    Line(String),
+}
+
+/// A daemon that is watched, and those that take its place.
+struct WatchedDaemon {
+    number: usize,
+    directories: Directories,
+    place: DaemonPlace,
+    /// The workspace whose requests are shown; none for all.
+    folder: Option<PathBuf>,
+    told: mpsc::Sender<Told>,
+}
+
+impl WatchedDaemon {
+    /// Tells what daemons say of their requests, until one ends in good order or there is no other one. Nothing lives then.
+    async fn follow(self, mut watcher: Watcher) {
+        let mut lost = LostDaemons::default();
+        // As they were told last.
+        let mut requests: Vec<RequestStatus> = vec![];
+        // A daemon was lost, and the next one has not said yet what it goes on with.
+        let mut is_taking_over = false;
+        loop {
+            match watcher.next().await {
+                Watched::Status(DaemonStatus { requests: told, resuming, .. }) => {
+                    let told = with_those_resumed(told, &requests, &resuming);
+                    if is_taking_over {
+                        self.say_what_is_interrupted(&requests, &told).await;
+                        is_taking_over = !resuming.is_empty();
+                    }
+                    requests = told;
+                    self.tell(Told::Requests(self.number, requests.clone())).await;
+                    continue;
+                }
+                Watched::Ended => break,
+                Watched::Lost => {}
+            }
+            self.say("a daemon ended unexpectedly; another one is looked for").await;
+            let unended = requests.iter().filter(|request| !request.has_ended);
+            let known: Vec<TaskId> = unended.map(|request| request.id.clone()).collect();
+            let connect = || Watcher::reconnect(&self.directories, &self.place, known.clone());
+            let next = lost.replace(connect).await;
+            match next {
+                Ok(next) => {
+                    watcher = next;
+                    is_taking_over = true;
+                    self.say("another daemon has taken over").await;
+                }
+                Err(error) => {
+                    self.say(&format!("there is no other daemon: {error}; its requests can be resumed"))
+                        .await;
+                    break;
+                }
+            }
+        }
+        self.tell(Told::Requests(self.number, vec![])).await;
+    }
+
+    /// Says which requests are gone that have not ended: their daemon was killed, and the next one doesn't go on with them.
+    async fn say_what_is_interrupted(&self, before: &[RequestStatus], now: &[RequestStatus]) {
+        let is_shown = |request: &RequestStatus| {
+            !request.has_ended && self.folder.as_ref().is_none_or(|folder| request.folders.contains(folder))
+        };
+        for request in before.iter().filter(|request| is_shown(request)) {
+            if now.iter().all(|told| told.id != request.id) {
+                let urid = &request.urid;
+                self.say(&format!("{urid} is interrupted; continue with: roo-lsp tasks resume {urid}")).await;
+            }
         }
     }
-    let _ = told.send((number, vec![])).await;
+
+    async fn say(&self, line: &str) {
+        self.tell(Told::Line(exact_line(line))).await;
+    }
+
+    async fn tell(&self, told: Told) {
+        // Whoever looked has seen enough.
+        let _ = self.told.send(told).await;
+    }
+}
+
+/// What a daemon has told, with the requests that it is about to go on with as they were before.
+fn with_those_resumed(
+    mut told: Vec<RequestStatus>,
+    before: &[RequestStatus],
+    resuming: &[TaskId],
+) -> Vec<RequestStatus> {
+    for request in before.iter().filter(|request| resuming.contains(&request.id)) {
+        match told.iter_mut().find(|known| known.id == request.id) {
+            // Only as long as it is found as it was left.
+            Some(known) if known.state == TaskState::Interrupted.as_str() => *known = request.clone(),
+            Some(_) => {}
+            None => told.push(request.clone()),
+        }
+    }
+    told
 }
 
 /// The requests, as they were told last.
@@ -181,11 +293,18 @@ struct Screen {
 }
 
 impl Screen {
-    fn draw(&mut self, table: &str) -> io::Result<()> {
+    fn erase(&mut self) -> io::Result<()> {
         let mut out = io::stdout().lock();
         if self.lines > 0 {
             write!(out, "\u{1b}[{}A\u{1b}[J", self.lines)?;
         }
+        self.lines = 0;
+        out.flush()
+    }
+
+    fn draw(&mut self, table: &str) -> io::Result<()> {
+        self.erase()?;
+        let mut out = io::stdout().lock();
         self.lines = table.lines().count();
         // A line that wrapped would count as several: the terminal is to cut it.
         write!(out, "\u{1b}[?7l{}\u{1b}[?7h", roo_text::render::visible(table))?;
@@ -236,6 +355,21 @@ mod tests {
         assert_eq!(board.table(), "u-b  running  Do b\n");
         board.take(1, vec![]);
         assert_eq!(board.table(), "no request is live; Ctrl-C ends this list\n");
+    }
+
+    #[test]
+    fn a_request_that_is_about_to_go_on_is_shown_as_it_was() {
+        let before = [request("a", "running", 0, "/w"), request("b", "waiting", 1, "/w")];
+        let id = |name: &str| TaskId::new(name);
+        let shown = |told, resuming: &[TaskId]| -> Vec<String> {
+            let shown = with_those_resumed(told, &before, resuming);
+            shown.iter().map(|request| format!("{} {}", request.id, request.state)).collect()
+        };
+        assert_eq!(shown(vec![], &[id("a"), id("b"), id("c")]), ["a running", "b waiting"]);
+        let found = vec![request("a", "interrupted", 0, "/w"), request("b", "completed", 0, "/w")];
+        assert_eq!(shown(found.clone(), &[id("a"), id("b")]), ["a running", "b completed"]);
+        assert_eq!(shown(found, &[]), ["a interrupted", "b completed"]);
+        assert_eq!(shown(vec![], &[id("b")]), ["b waiting"]);
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub(crate) enum ConnectionError {
     /// It ends as soon as it was started.
     #[error("the daemon ends again and again")]
     Unsteady,
+    /// It would have to be started with another environment.
+    #[error("no other daemon has begun in its environment, in which an editor or terminal has to start it")]
+    Elsewhere,
     /// It is another build, and at work.
     #[error("a daemon of another build (version {}) is at work; run `roo-lsp daemon restart` to replace it", .0.version)]
     OtherBuild(Build),

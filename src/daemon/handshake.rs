@@ -74,8 +74,13 @@ pub(super) enum Wish {
         #[serde(default)]
         request: Option<TaskId>,
     },
-    /// To be told how the daemon is, now and whenever its requests have changed: a line of [`DaemonStatus`] each time.
-    Watch,
+    /// To be told how the daemon is, now and whenever its requests have changed: a line of [`DaemonStatus`] each time, and `null`
+    /// when it ends in good order.
+    Watch {
+        /// Requests that the client knows from an earlier daemon, and wants to be told of, whether or not they live.
+        #[serde(default)]
+        known: Vec<TaskId>,
+    },
     /// To know how the daemon is.
     Status,
     /// That it ends.
@@ -119,6 +124,9 @@ pub(crate) struct DaemonStatus {
     pub(crate) clients: usize,
     /// The requests that live in it.
     pub(crate) requests: Vec<RequestStatus>,
+    /// The requests that the daemon before was killed with and that are about to go on.
+    #[serde(default)]
+    pub(crate) resuming: Vec<TaskId>,
 }
 
 /// A request that lives in a daemon.
@@ -193,6 +201,12 @@ mod tests {
         assert_eq!(input, b"Content-Length: 2\r\n\r\n{}", "what follows is left alone");
     }
 
+    #[test]
+    fn a_client_that_names_no_requests_watches_those_that_live() {
+        let wish: Wish = serde_json::from_value(json!({ "kind": "watch" })).unwrap();
+        assert!(matches!(wish, Wish::Watch { known } if known.is_empty()));
+    }
+
     #[tokio::test]
     async fn a_line_without_an_end_is_an_error() {
         for text in ["", "{", &"x".repeat(9 * 1024 * 1024)] {
@@ -203,8 +217,14 @@ mod tests {
     #[tokio::test]
     async fn every_answer_is_read_as_it_was_written() {
         let build = Build { version: "1".into(), digest: "d".into() };
-        let status =
-            DaemonStatus { build: build.clone(), process: 7, since: 1, clients: 2, requests: vec![] };
+        let status = DaemonStatus {
+            build: build.clone(),
+            process: 7,
+            since: 1,
+            clients: 2,
+            requests: vec![],
+            resuming: vec![TaskId::new("a")],
+        };
         for answer in [
             Answer::Welcome,
             Answer::Status(status),

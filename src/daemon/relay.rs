@@ -1,7 +1,6 @@
 //! The relay: it passes on what an editor and the daemon say to each other. When the daemon is killed, it finds or starts
 //! another one and tells it what the editor has said, so that the editor needn't be restarted.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,28 +8,21 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::client::connect;
 use super::client_state::{ClientState, Routed, refusal, show_message};
 use super::connection::{Connection, ConnectionError};
 use super::pieces::Pieces;
+use super::reconnect::{LostDaemons, in_time};
 use crate::message_frames::{Frame, Frames, write_frame};
 use crate::server::ConnectionKind;
 use roo_formats::config::Directories;
 use roo_text::render::exact_line;
 
-/// Time limit for everything before a client is served.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(40);
 /// Time for which the last answers are waited for once the editor says nothing more.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// Number of messages that wait to be passed on, in each direction.
 const QUEUE: usize = 64;
-/// The most daemons that may be lost within this time: more of them would be killed by what they are told.
-const LOSSES: usize = 30;
-const LOSSES_WITHIN: Duration = Duration::from_secs(60);
-/// Number of attempts to connect to another daemon.
-const ATTEMPTS: usize = 3;
 /// The exit code of a server whose client did not say `shutdown`.
 const CUT_OFF: i32 = 1;
 /// Kinds of messages to the user.
@@ -106,8 +98,7 @@ async fn connect_in_time(
     directories: &Directories,
     settings_file: Option<PathBuf>,
 ) -> Result<Connection, ConnectionError> {
-    let connecting = connect(directories, settings_file, ConnectionKind::Editor);
-    tokio::time::timeout(CONNECT_DEADLINE, connecting).await.unwrap_or(Err(ConnectionError::Silent))
+    in_time(connect(directories, settings_file, ConnectionKind::Editor)).await
 }
 
 struct Relay {
@@ -144,7 +135,7 @@ impl Relay {
         settings_file: Option<PathBuf>,
     ) -> i32 {
         let mut lines = Lines::new(connection);
-        let mut losses = VecDeque::new();
+        let mut lost = LostDaemons::default();
         loop {
             match self.pass_on(&mut lines).await {
                 ServiceEnd::Ended(code) => return code,
@@ -167,14 +158,9 @@ impl Relay {
                 return 0;
             }
             tracing::warn!("the daemon is gone; another one is looked for");
-            losses.push_back(Instant::now());
-            losses.retain(|loss: &Instant| loss.elapsed() < LOSSES_WITHIN);
-            let next = match losses.len() > LOSSES {
-                true => Err(ConnectionError::Unsteady),
-                false => self.reconnect(directories, settings_file.clone()).await,
-            };
+            let next = lost.replace(|| connect_in_time(directories, settings_file.clone())).await;
             lines = match next {
-                Ok(lines) => lines,
+                Ok(connection) => self.go_on_with(connection).await,
                 Err(error) => {
                     tracing::error!(%error, "there is no daemon any more; its requests can be resumed");
                     let text = format!(
@@ -188,26 +174,14 @@ impl Relay {
         }
     }
 
-    /// Finds or starts another daemon, and tells it what the editor has said. One that is lost meanwhile counts as found.
-    async fn reconnect(
-        &self,
-        directories: &Directories,
-        settings_file: Option<PathBuf>,
-    ) -> Result<Lines, ConnectionError> {
-        let mut attempts = 1;
-        let connection = loop {
-            match connect_in_time(directories, settings_file.clone()).await {
-                Ok(connection) => break connection,
-                Err(error) if error.is_passing() && attempts < ATTEMPTS => attempts += 1,
-                Err(error) => return Err(error),
-            }
-        };
+    /// Tells another daemon what the editor has said. One that is lost meanwhile counts as found.
+    async fn go_on_with(&self, connection: Connection) -> Lines {
         let mut lines = Lines::new(connection);
         if self.introduce(&mut lines).await.is_ok() {
             let text = "the daemon ended unexpectedly, and another one has taken over";
             self.tell(show_message(WARNING, text)).await;
         }
-        Ok(lines)
+        lines
     }
 
     /// Tells a daemon what its editor has said to the one before.

@@ -15,13 +15,15 @@ use super::connection::{Connection, ConnectionError};
 use super::handshake::{Answer, Build, Hello, Wish};
 use super::pieces::Pieces;
 use super::place::DaemonPlace;
+use super::reconnect::in_time;
+use super::watcher::Watcher;
 use crate::message_frames::{Frames, write_frame};
 use crate::server::ConnectionKind;
 use roo_formats::config::Directories;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::event::EventParams;
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{TaskStartParams, TaskStartResult};
+use roo_protocol::task::{TaskStartParams, TaskStartResult, TaskState};
 use roo_workspace::file_uri;
 
 /// The code of a method that this client doesn't have.
@@ -58,7 +60,7 @@ pub(crate) struct RequestStart<'a> {
 
 impl RequestClient {
     /// Connects to a request that lives in the daemon at a place. Returns the number of its newest event too; events come from
-    /// the first one on.
+    /// the one behind `after` on.
     ///
     /// # Errors
     /// [`ConnectionError`].
@@ -66,10 +68,10 @@ impl RequestClient {
         place: &DaemonPlace,
         request: &TaskId,
         name: &str,
+        after: u64,
     ) -> Result<(Self, u64), ConnectionError> {
-        let Some(mut connection) = Connection::open(place).await? else {
-            return Err(ConnectionError::Silent);
-        };
+        let gone = || ConnectionError::Io(io::ErrorKind::ConnectionRefused.into());
+        let mut connection = Connection::open(place).await?.ok_or_else(gone)?;
         let wish = Wish::Serve {
             settings_file: None,
             client: ConnectionKind::Terminal,
@@ -84,9 +86,33 @@ impl RequestClient {
         }
         let mut client = Self::over(connection);
         client.introduce(name, None, &Value::Null).await?;
-        let attached = client.ask("roo/task/attach", &json!({ "taskId": request, "afterSeq": 0 })).await?;
+        let attach = json!({ "taskId": request, "afterSeq": after });
+        let attached = client.ask("roo/task/attach", &attach).await?;
         let seq = attached["seq"].as_u64().ok_or(ConnectionError::Mismatch)?;
         Ok((client, seq))
+    }
+
+    /// The same, in another daemon than the one that was lost. None where that one doesn't go on with the request.
+    ///
+    /// # Errors
+    /// [`ConnectionError`].
+    pub(crate) async fn reconnect(
+        directories: &Directories,
+        place: &DaemonPlace,
+        request: &TaskId,
+        name: &str,
+        after: u64,
+    ) -> Result<Option<(Self, u64)>, ConnectionError> {
+        in_time(async {
+            let mut watcher = Watcher::reconnect(directories, place, vec![request.clone()]).await?;
+            let settled = watcher.settled().await.ok_or(ConnectionError::Unsteady)?;
+            let found = settled.requests.iter().find(|found| found.id == *request);
+            if found.is_none_or(|found| found.state == TaskState::Interrupted.as_str()) {
+                return Ok(None);
+            }
+            Self::connect(place, request, name, after).await.map(Some)
+        })
+        .await
     }
 
     /// Starts a request in the daemon of this environment, which is started if need be, and leaves it there.

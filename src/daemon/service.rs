@@ -16,7 +16,7 @@ use super::environment::SessionEnvironment;
 use super::handshake::{Answer, Build, DaemonStatus, Hello, RequestStatus, Wish, read_line, write_line};
 use super::place::{DaemonPlace, PlaceError, lock_within};
 use crate::server::{Connection, LeftRequests, LiveRequest, SharedEngines, Sharing, serve_connection};
-use roo_engine::engine::clock::{Clock as _, SystemClock};
+use roo_engine::engine::clock::{Clock, SystemClock};
 use roo_formats::config::Directories;
 use roo_protocol::ids::{Digest, TaskId};
 
@@ -79,6 +79,9 @@ pub(crate) async fn run(
         end: CancellationToken::new(),
         waiting_for_end: Mutex::default(),
     });
+    // Before a client asks what lives here.
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    daemon.shared.resume_left(&daemon.directories, &clock);
     ready();
     daemon.listen(&listener, idle, told_to_end).await;
     drop(listener);
@@ -254,13 +257,12 @@ impl Daemon {
                 let reason = "it has another environment than its client".to_owned();
                 write_line(&mut output, &Answer::Refused { reason }).await
             }
-            Wish::Watch => {
+            Wish::Watch { known } => {
                 write_line(&mut output, &Answer::Welcome).await?;
                 tokio::select! {
-                    told = self.tell_changes(&mut output) => told,
+                    told = self.tell_changes(&mut output, known) => told,
                     // It says nothing more: whatever comes is its end.
                     _ = input.read_u8() => Ok(()),
-                    () = self.end.cancelled() => Ok(()),
                 }
             }
             Wish::Serve { settings_file, client, request } => {
@@ -296,34 +298,45 @@ impl Daemon {
     }
 
     async fn status(&self) -> DaemonStatus {
-        self.status_with(self.shared.requests().await)
+        let resuming = self.shared.resuming();
+        self.status_with(self.shared.requests().await, resuming)
     }
 
-    /// Says how the daemon is, now and whenever something has happened in its requests. One that has ended is told of once more.
-    async fn tell_changes(&self, output: &mut OwnedWriteHalf) -> io::Result<()> {
+    /// Says how the daemon is, now and whenever something has happened in its requests, and in the end that it ends. A request
+    /// that has ended is told of once more, as are these, which the client knows from an earlier daemon.
+    async fn tell_changes(&self, output: &mut OwnedWriteHalf, known: Vec<TaskId>) -> io::Result<()> {
         let mut activity = self.shared.activity();
         let mut told: Option<DaemonStatus> = None;
-        let mut open: Vec<TaskId> = Vec::new();
+        let mut open = known;
         loop {
             activity.mark_unchanged();
+            let resuming = self.shared.resuming();
             let requests = self.shared.requests_and(&open).await;
             let unended = requests.iter().filter(|request| !request.state.is_final());
             open = unended.map(|request| request.id.clone()).collect();
-            let status = self.status_with(requests);
+            let status = self.status_with(requests, resuming);
             if told.as_ref() != Some(&status) {
                 write_line(output, &status).await?;
                 told = Some(status);
             }
-            if activity.changed().await.is_err() {
-                return Ok(());
+            let changed = async {
+                let changed = activity.changed().await;
+                // Many events are one change.
+                tokio::time::sleep(WATCH_PAUSE).await;
+                changed
+            };
+            // No line is cut off.
+            match self.end.run_until_cancelled(changed).await {
+                Some(Ok(())) => {}
+                Some(Err(_)) | None => return write_line(output, &None::<DaemonStatus>).await,
             }
-            // Many events are one change.
-            tokio::time::sleep(WATCH_PAUSE).await;
         }
     }
 
-    fn status_with(&self, requests: Vec<LiveRequest>) -> DaemonStatus {
+    /// `resuming` is from before the requests were read: those that went on meanwhile are in both, and none is in neither.
+    fn status_with(&self, requests: Vec<LiveRequest>, resuming: Vec<TaskId>) -> DaemonStatus {
         DaemonStatus {
+            resuming,
             build: self.build.clone(),
             process: std::process::id(),
             since: self.since,

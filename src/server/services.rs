@@ -77,18 +77,10 @@ impl WorkspaceServices {
         let opened = tokio::task::spawn_blocking({
             let directories = directories.clone();
             move || {
-                // Without a folder, all such connections share one place for their logs.
-                let root = folders.first().cloned().unwrap_or_default();
-                let directory = WorkspaceDirectory::new(&directories.state, &root);
-                let state_directory = directory.path().to_owned();
-                let customization = Customization::open(CustomizationSetup {
-                    folders: folders.clone(),
-                    directories,
-                    state_directory: state_directory.clone(),
-                })?;
+                let (customization, directory) = open_customization(folders.clone(), directories)?;
                 let workspace = Workspace::open(WorkspaceSetup {
                     folders,
-                    state_directory,
+                    state_directory: directory.path().to_owned(),
                     documents,
                     editor,
                     encoding,
@@ -125,4 +117,20 @@ impl WorkspaceServices {
         self.ipc.end().await;
         self.engine.shutdown().await;
     }
+}
+
+/// What steers the agents of these folders, and where their logs are.
+///
+/// # Errors
+/// When a folder can't be used.
+pub(super) fn open_customization(
+    folders: Vec<PathBuf>,
+    directories: Directories,
+) -> Result<(Customization, WorkspaceDirectory), RootError> {
+    // Without a folder, all such connections share one place for their logs.
+    let root = folders.first().cloned().unwrap_or_default();
+    let directory = WorkspaceDirectory::new(&directories.state, &root);
+    let state_directory = directory.path().to_owned();
+    let customization = Customization::open(CustomizationSetup { folders, directories, state_directory })?;
+    Ok((customization, directory))
 }

@@ -18,21 +18,25 @@ use tokio_util::task::TaskTracker;
 use tower_lsp::jsonrpc::Error;
 
 use super::failure;
-use super::left_requests::{LeftRequests, Mark};
-use super::services::{WorkspaceOpening, WorkspaceServices};
+use super::left_requests::{EngineMark, LeftRequests, LeftTogether, Mark};
+use super::services::{WorkspaceOpening, WorkspaceServices, open_customization};
 use super::subscription::Requests;
-use crate::live_settings::Configured;
+use crate::live_settings::{Configured, LiveSettings};
 use crate::view::waits_for_user;
 use roo_engine::engine::EngineError;
 use roo_engine::engine::clock::Clock;
+use roo_formats::config::{Directories, Layer};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{Digest, TaskId, Urid};
 use roo_protocol::task::TaskState;
+use roo_text::position::Encoding;
 use roo_workspace::{AttachedEditor, Attachment};
 
 /// Time limit for the requests of an engine to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
+/// Time for the editors of a process that was killed to come back with their unsaved text, before requests go on without them.
+const EDITORS_RETURN: Duration = Duration::from_secs(5);
 
 /// The engines of a process.
 pub(crate) struct SharedEngines {
@@ -44,6 +48,8 @@ pub(crate) struct SharedEngines {
     left: Arc<LeftRequests>,
     /// Counts what happens in requests.
     activity: watch::Sender<u64>,
+    /// No request goes on by itself any more.
+    ending: CancellationToken,
 }
 
 /// The engines, in the order in which they were opened.
@@ -62,16 +68,28 @@ struct EnginePlace {
 }
 
 impl EnginePlace {
-    /// Marks requests of an engine here, by these settings.
-    fn mark(&self, configured: &Configured) -> Mark {
-        // Plain values always become JSON.
-        let settings = serde_json::to_vec(&*configured.settings).unwrap_or_default();
-        Mark {
+    fn of(opening: &WorkspaceOpening) -> Self {
+        Self { folders: opening.folders.clone(), settings_file: opening.directories.config_file() }
+    }
+
+    /// The mark of an engine here, with the settings and the trust that count now. Reads the disk.
+    async fn mark(&self, services: &WorkspaceServices) -> EngineMark {
+        let customization = Arc::clone(&services.customization);
+        let is_trusted = tokio::task::spawn_blocking(move || customization.is_trusted()).await;
+        EngineMark {
             folders: self.folders.clone(),
             settings_file: self.settings_file.clone(),
-            settings: Digest::of(settings),
+            settings: digest_of(&services.settings.newest()),
+            // Only while the process ends is this not known.
+            is_trusted: is_trusted.unwrap_or_default(),
         }
     }
+}
+
+/// A digest of the settings that count.
+fn digest_of(configured: &Configured) -> Digest {
+    // Plain values always become JSON.
+    Digest::of(serde_json::to_vec(&*configured.settings).unwrap_or_default())
 }
 
 struct SharedEngine {
@@ -82,11 +100,12 @@ struct SharedEngine {
     _following: DropGuard,
 }
 
-/// The number of connections of each kind.
+/// The number of connections of each kind, and of those who keep an engine without one.
 #[derive(Default)]
 struct Members {
     editors: AtomicUsize,
     terminals: AtomicUsize,
+    keepers: AtomicUsize,
 }
 
 impl Members {
@@ -99,6 +118,19 @@ impl Members {
 
     fn count(&self) -> usize {
         self.editors.load(Ordering::SeqCst) + self.terminals.load(Ordering::SeqCst)
+    }
+
+    fn has_editor(&self) -> bool {
+        self.editors.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Keeps an engine that has no connection until it is dropped.
+struct Keeper(Arc<Members>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.keepers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -181,7 +213,108 @@ impl SharedEngines {
             background: TaskTracker::new(),
             left: Arc::new(left),
             activity: watch::Sender::default(),
+            ending: CancellationToken::new(),
         }
+    }
+
+    /// Goes on with the requests that a process was killed with, where their settings say so and nothing that counts has
+    /// changed since. Returns at once.
+    pub(crate) fn resume_left(self: &Arc<Self>, directories: &Directories, clock: &Arc<dyn Clock>) {
+        for left in self.left.begin_resuming() {
+            let (this, directories, clock) = (Arc::clone(self), directories.clone(), Arc::clone(clock));
+            self.background.spawn(async move {
+                this.resume_together(&left, directories, clock).await;
+                this.left.give_up(&left.requests);
+                this.tell_activity();
+            });
+        }
+    }
+
+    /// Goes on with the requests that were left in one engine. The same settings are put together from what was said then.
+    async fn resume_together(&self, left: &LeftTogether, directories: Directories, clock: Arc<dyn Clock>) {
+        let LeftTogether { mark: Mark { engine, said, has_editor }, requests } = left;
+        let directories = Directories { settings_file: Some(engine.settings_file.clone()), ..directories };
+        let (wanted, options, workspace) = (engine.clone(), said.options.clone(), said.workspace.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let options = Layer::from_initialization_options(&options);
+            let settings =
+                LiveSettings::load(wanted.settings_file.clone(), options, &workspace, Arc::clone(&clock));
+            let found = engine_as_it_is(&wanted, &settings.newest(), &directories);
+            let opening = WorkspaceOpening {
+                folders: wanted.folders,
+                directories,
+                clock,
+                settings: Arc::new(settings),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::default(),
+            };
+            (opening, found)
+        });
+        // While the process ends nothing goes on.
+        let Ok((opening, found)) = read.await else { return };
+        if found.as_ref() != Some(engine) {
+            tracing::warn!(
+                ?requests,
+                "requests that were under way wait: their settings, trust or folders have changed"
+            );
+            return;
+        }
+        if !opening.settings.newest().settings.daemon.resume_after_crash {
+            for request in self.left.take_in(engine) {
+                self.left.unmark(&request).await;
+                self.left.settle(&request);
+            }
+            return;
+        }
+        if *has_editor {
+            let return_of_editors = tokio::time::sleep(EDITORS_RETURN);
+            if self.ending.run_until_cancelled(return_of_editors).await.is_none() {
+                return;
+            }
+        }
+        let place = EnginePlace::of(&opening);
+        let turn = self.turn(&place);
+        let turn = turn.lock().await;
+        let keep = |engine: &SharedEngine| (Arc::clone(&engine.services), engine.keep());
+        let kept = match self.find_and(&place, &opening, keep).await {
+            Some(kept) => Ok(kept),
+            None => self.open(place.clone(), opening, keep).await,
+        };
+        drop(turn);
+        match kept {
+            Ok((services, _keeper)) => self.resume_in(&place.mark(&services).await, &services).await,
+            Err(error) => tracing::warn!(%error, ?requests, "requests that were under way can't be resumed"),
+        }
+    }
+
+    /// Goes on with the requests that were left in this engine, if its user wants that. Who looks at one of the others finds it
+    /// interrupted.
+    async fn resume_in(&self, engine: &EngineMark, services: &WorkspaceServices) {
+        let resumes = services.settings.newest().settings.daemon.resume_after_crash;
+        for request in self.left.take_in(engine) {
+            let resumed = match resumes && !self.ending.is_cancelled() {
+                true => services.engine.resume(&request).await,
+                false => {
+                    self.left.unmark(&request).await;
+                    Ok(())
+                }
+            };
+            match resumed {
+                // Its user was faster, and its events tell how it is.
+                Ok(()) | Err(EngineError::WrongState { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(%error, %request, "a request that was under way can't be resumed");
+                    self.left.unmark(&request).await;
+                }
+            }
+            self.left.settle(&request);
+            self.tell_activity();
+        }
+    }
+
+    fn tell_activity(&self) {
+        self.activity.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// The services of the workspace in which a request lives, and the place of a connection there.
@@ -192,7 +325,9 @@ impl SharedEngines {
         kind: ConnectionKind,
     ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
         let engines = self.lock();
-        let Some(engine) = engines.open.iter().find(|engine| engine.has(request)) else {
+        // One that has ended since its client lost the daemon before can still be read.
+        let engine = engines.open.iter().find(|engine| engine.has(request));
+        let Some(engine) = engine.or_else(|| engines.open.iter().find(|engine| engine.knows(request))) else {
             let message = format!("the request {request} no longer lives here");
             let hint = "List the live requests again.";
             return Err(failure(ErrorKind::NotFound, message, Some(request.clone()), hint));
@@ -203,47 +338,46 @@ impl SharedEngines {
     /// The services of a workspace, by these settings, and the place of a connection there. They are opened if no connection
     /// has needed them before.
     async fn join(
-        &self,
+        self: &Arc<Self>,
         opening: WorkspaceOpening,
         editor: AttachedEditor,
         kind: ConnectionKind,
     ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
-        let place = EnginePlace {
-            folders: opening.folders.clone(),
-            settings_file: opening.directories.config_file(),
-        };
+        let place = EnginePlace::of(&opening);
         let turn = self.turn(&place);
         let _turn = turn.lock().await;
-        if let Some(found) = self.find(&place, &opening).await {
-            let engines = self.lock();
-            // It may have been ended meanwhile.
-            if engines.open.iter().any(|engine| Arc::ptr_eq(engine, &found)) {
-                return Ok(found.admit(editor, kind));
-            }
+        if let Some(joined) = self.find_and(&place, &opening, |found| found.admit(editor.clone(), kind)).await
+        {
+            return Ok(joined);
         }
         self.end_unneeded();
+        let joined = self.open(place.clone(), opening, |engine| engine.admit(editor, kind)).await?;
+        let (this, services) = (Arc::clone(self), Arc::clone(&joined.0));
+        self.background.spawn(async move { this.resume_in(&place.mark(&services).await, &services).await });
+        Ok(joined)
+    }
+
+    /// Opens an engine, unless the process ends. `admit` keeps it. Only in the turn of its place.
+    async fn open<T>(
+        &self,
+        place: EnginePlace,
+        opening: WorkspaceOpening,
+        admit: impl FnOnce(&SharedEngine) -> T,
+    ) -> Result<T, Error> {
         let clock = Arc::clone(&opening.clock);
         let services = WorkspaceServices::open(opening).await?;
-        let mark = place.mark(&services.settings.newest());
-        let following = self.follow(&services, mark.clone(), clock);
         let members = Arc::default();
+        let following = self.follow(&services, &place, &members, clock);
         let engine = Arc::new(SharedEngine { place, services, members, _following: following });
-        let joined = {
+        let admitted = {
             let mut engines = self.lock();
             (!engines.is_ended).then(|| {
                 engines.open.push(Arc::clone(&engine));
-                engine.admit(editor, kind)
+                admit(&engine)
             })
         };
-        match joined {
-            Some(joined) => {
-                self.background.spawn(resume_left(
-                    Arc::clone(&self.left),
-                    mark,
-                    Arc::clone(&engine.services),
-                ));
-                Ok(joined)
-            }
+        match admitted {
+            Some(admitted) => Ok(admitted),
             None => {
                 engine.end().await;
                 Err(Error::internal_error())
@@ -258,36 +392,62 @@ impl SharedEngines {
         Arc::clone(openings.entry(place.clone()).or_default())
     }
 
-    /// The engine at a place by whose settings agents may do the same.
-    async fn find(&self, place: &EnginePlace, opening: &WorkspaceOpening) -> Option<Arc<SharedEngine>> {
+    /// The engine at a place by whose settings agents may do the same, if there is one. `admit` keeps it.
+    async fn find_and<T>(
+        &self,
+        place: &EnginePlace,
+        opening: &WorkspaceOpening,
+        admit: impl FnOnce(&SharedEngine) -> T,
+    ) -> Option<T> {
         // What the client says was just read.
         let wanted = opening.settings.newest();
-        for engine in self.open().into_iter().filter(|engine| engine.place == *place) {
+        for engine in self.all_open().into_iter().filter(|engine| engine.place == *place) {
             if counts_as(engine.services.settings.read().await.as_ref(), &wanted) {
-                return Some(engine);
+                let engines = self.lock();
+                // It may have been ended meanwhile.
+                return engines.open.iter().any(|open| Arc::ptr_eq(open, &engine)).then(|| admit(&engine));
             }
         }
         None
     }
 
     /// Counts what happens in the requests of an engine, and marks which of them are under way, until the result is dropped.
-    fn follow(&self, services: &Arc<WorkspaceServices>, mark: Mark, clock: Arc<dyn Clock>) -> DropGuard {
+    fn follow(
+        &self,
+        services: &Arc<WorkspaceServices>,
+        place: &EnginePlace,
+        members: &Arc<Members>,
+        clock: Arc<dyn Clock>,
+    ) -> DropGuard {
         let mut requests = Requests::new(&services.engine);
         let (activity, left) = (self.activity.clone(), Arc::clone(&self.left));
-        let followed = Arc::clone(services);
+        let (followed, place, members) = (Arc::clone(services), place.clone(), Arc::clone(members));
         let following = CancellationToken::new();
         let ended = following.clone();
         let follow = async move {
             while let Some(mut follower) = requests.next(&followed.engine).await {
                 let (activity, clock) = (activity.clone(), Arc::clone(&clock));
-                let (left, mark) = (Arc::clone(&left), mark.clone());
+                let (left, services) = (Arc::clone(&left), Arc::clone(&followed));
+                let (place, members) = (place.clone(), Arc::clone(&members));
                 let follow = async move {
+                    let mut marked = None;
                     while let Ok(events) = follower.next(|| clock.now()).await {
                         match newest_state(follower.root(), &events) {
                             // As it is found when it is opened: what was under way still is to go on.
                             None | Some(TaskState::Interrupted) => {}
-                            Some(state) if state.is_final() => left.unmark(follower.root()).await,
-                            Some(_) => left.mark(follower.root(), &mark).await,
+                            Some(state) if state.is_final() => {
+                                left.unmark(follower.root()).await;
+                                marked = None;
+                            }
+                            Some(_) => {
+                                let engine = place.mark(&services).await;
+                                let said = services.settings.newest().said();
+                                let mark = Mark { engine, said, has_editor: members.has_editor() };
+                                if marked.as_ref() != Some(&mark) {
+                                    left.mark(follower.root(), &mark).await;
+                                    marked = Some(mark);
+                                }
+                            }
                         }
                         activity.send_modify(|count| *count = count.wrapping_add(1));
                     }
@@ -322,7 +482,7 @@ impl SharedEngines {
 
     /// The requests that live here, and these, which have lived here before. Reads their logs.
     pub(crate) async fn requests_and(&self, others: &[TaskId]) -> Vec<LiveRequest> {
-        let engines = self.open();
+        let engines = self.all_open();
         let found = engines.iter().map(|engine| engine.requests_and(others));
         let mut all: Vec<_> = futures_util::future::join_all(found).await.into_iter().flatten().collect();
         // Of two engines of one workspace, the one in which it lives comes first.
@@ -333,9 +493,14 @@ impl SharedEngines {
         all.into_iter().map(|(request, _)| request).collect()
     }
 
-    /// Returns whether a request goes on without its user. Reads the logs.
+    /// Returns whether a request goes on without its user, or is about to. Reads the logs.
     pub(crate) async fn are_at_work(&self) -> bool {
-        self.requests().await.iter().any(|request| request.is_at_work)
+        !self.resuming().is_empty() || self.requests().await.iter().any(|request| request.is_at_work)
+    }
+
+    /// Returns the requests that a process was killed with and that are about to go on.
+    pub(crate) fn resuming(&self) -> Vec<TaskId> {
+        self.left.resuming()
     }
 
     /// Stops all requests, leaving them to be resumed, and ends the servers that were started. No engine is opened any more.
@@ -345,6 +510,7 @@ impl SharedEngines {
             engines.is_ended = true;
             std::mem::take(&mut engines.open)
         };
+        self.ending.cancel();
         self.background.close();
         let all = futures_util::future::join_all(engines.iter().map(|engine| engine.end()));
         futures_util::future::join(all, self.background.wait()).await;
@@ -353,7 +519,7 @@ impl SharedEngines {
         self.left.clear().await;
     }
 
-    fn open(&self) -> Vec<Arc<SharedEngine>> {
+    fn all_open(&self) -> Vec<Arc<SharedEngine>> {
         self.lock().open.clone()
     }
 
@@ -386,14 +552,27 @@ impl SharedEngine {
         (Arc::clone(&self.services), membership)
     }
 
-    /// Returns whether a request lives here.
-    fn has(&self, request: &TaskId) -> bool {
-        self.services.engine.journals().iter().any(|journal| journal.root() == request)
+    /// Keeps it without a connection. Only under the lock of the engines.
+    fn keep(&self) -> Keeper {
+        self.members.keepers.fetch_add(1, Ordering::SeqCst);
+        Keeper(Arc::clone(&self.members))
     }
 
-    /// Returns whether it has no connection and no live request.
+    /// Returns whether a request lives here.
+    fn has(&self, request: &TaskId) -> bool {
+        self.services.engine.is_live(request)
+    }
+
+    /// Returns whether its workspace has the log of a request.
+    fn knows(&self, request: &TaskId) -> bool {
+        uuid::Uuid::try_parse(request.as_str()).is_ok() && self.services.directory.request(request).exists()
+    }
+
+    /// Returns whether it has no connection and no live request, and nobody keeps it.
     fn is_unneeded(&self) -> bool {
-        self.members.count() == 0 && self.services.engine.journals().is_empty()
+        self.members.count() == 0
+            && self.members.keepers.load(Ordering::SeqCst) == 0
+            && self.services.engine.journals().is_empty()
     }
 
     /// The requests that live here, and those of the others that its workspace has; each with whether it lives here.
@@ -437,24 +616,20 @@ impl SharedEngine {
     }
 }
 
-/// Goes on with the requests of an engine that a process was killed with, if its user wants that. Who looks at one of the others
-/// finds it interrupted.
-async fn resume_left(left: Arc<LeftRequests>, mark: Mark, services: Arc<WorkspaceServices>) {
-    let resumes = services.settings.newest().settings.daemon.resume_after_crash;
-    for request in left.left_in(&mark).await {
-        if !resumes {
-            left.unmark(&request).await;
-            continue;
-        }
-        match services.engine.resume(&request).await {
-            // Its user was faster, and its events tell how it is.
-            Ok(()) | Err(EngineError::WrongState { .. }) => {}
-            Err(error) => {
-                tracing::warn!(%error, %request, "a request that was under way can't be resumed");
-                left.unmark(&request).await;
-            }
-        }
+/// The mark of an engine as it would be opened now; none where its folders or settings can't be used. Reads the disk.
+fn engine_as_it_is(
+    wanted: &EngineMark,
+    configured: &Configured,
+    directories: &Directories,
+) -> Option<EngineMark> {
+    let are_there =
+        |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real == *folder && real.is_dir());
+    if configured.fault.is_some() || !wanted.folders.iter().all(are_there) {
+        return None;
     }
+    let (customization, _) = open_customization(wanted.folders.clone(), directories.clone()).ok()?;
+    let is_trusted = customization.is_trusted();
+    Some(EngineMark { settings: digest_of(configured), is_trusted, ..wanted.clone() })
 }
 
 /// The newest state of a request's own task that these events tell.
@@ -480,10 +655,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::live_settings::LiveSettings;
     use roo_engine::engine::clock::SystemClock;
-    use roo_formats::config::Directories;
-    use roo_text::position::Encoding;
 
     /// A connection to a workspace below a directory, with settings there.
     fn opening(directory: &Path, workspace: &str) -> WorkspaceOpening {
@@ -516,7 +688,7 @@ mod tests {
     async fn a_workspace_that_is_slow_to_open_keeps_only_its_own_clients_waiting() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let shared = Arc::new(SharedEngines::new(LeftRequests::new(root.join("marks"))));
         let join = |workspace| shared.join(opening(&root, workspace), editor(), ConnectionKind::Editor);
         let slow = opening(&root, "slow");
         let turn = shared
@@ -529,7 +701,7 @@ mod tests {
         assert_eq!(shared.requests().await.len(), 0);
         drop(held);
         assert!(waiting.await.is_ok());
-        assert_eq!(shared.open().len(), 2);
+        assert_eq!(shared.all_open().len(), 2);
         shared.shut_down().await;
         assert!(join("quick").await.is_err(), "nothing is opened any more");
     }
@@ -538,11 +710,11 @@ mod tests {
     async fn a_terminal_is_no_editor_among_those_that_share_an_engine() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let shared = SharedEngines::new(LeftRequests::new(root.join("marks")));
+        let shared = Arc::new(SharedEngines::new(LeftRequests::new(root.join("marks"))));
         let join = async |kind| shared.join(opening(&root, "w"), editor(), kind).await.unwrap();
         let (_, first) = join(ConnectionKind::Editor).await;
         let (_, terminal) = join(ConnectionKind::Terminal).await;
-        assert_eq!(shared.open().len(), 1);
+        assert_eq!(shared.all_open().len(), 1);
         assert!(!first.has_other_editors() && terminal.has_other_editors());
         let (_, second) = join(ConnectionKind::Editor).await;
         assert!(first.has_other_editors());
@@ -550,7 +722,7 @@ mod tests {
         assert!(!first.has_other_editors());
         drop(first);
         shared.end_unneeded();
-        assert_eq!(shared.open().len(), 0);
+        assert_eq!(shared.all_open().len(), 0);
         shared.shut_down().await;
     }
 }

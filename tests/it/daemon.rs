@@ -456,10 +456,16 @@ impl Terminal {
     /// Waits until this is shown.
     #[track_caller]
     pub fn shows(&mut self, text: &str) {
-        while !self.seen.contains(text) {
+        self.shows_times(text, 1);
+    }
+
+    /// Waits until this was shown so many times.
+    #[track_caller]
+    pub fn shows_times(&mut self, text: &str, times: usize) {
+        while self.seen.matches(text).count() < times {
             match self.output.recv_timeout(DEADLINE) {
                 Ok(piece) => self.seen.push_str(&piece),
-                Err(error) => panic!("waited in vain for '{text}' ({error}): {}", self.seen),
+                Err(error) => panic!("waited in vain for {times} '{text}' ({error}): {}", self.seen),
             }
         }
     }

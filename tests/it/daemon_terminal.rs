@@ -6,10 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::daemon::{DaemonUser, Terminal};
+use crate::daemon_reconnect::kill_daemon;
 use crate::server::WRITES;
+use crate::support::assert_gapless;
 use crate::support::client::{DEADLINE, eventually};
 
 const ASKS: &str = r#"
@@ -18,8 +20,21 @@ turns:
   - { calls: [{ tool: attempt_completion, params: { result: Answered. } }] }
 "#;
 
+/// Speaks for a while, twice, and is done.
+const SPEAKS: &str = r#"
+turns:
+  - text: "A text that takes a while."
+    chunk: 1
+    delayMs: 60
+    calls: [{ tool: update_todo_list, params: { todos: "[x] Speak" } }]
+  - text: "Another one, which takes as long."
+    chunk: 1
+    delayMs: 60
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
 /// Starts a request in the daemon; returns its id.
-fn detached(user: &DaemonUser, arguments: &[&str]) -> String {
+pub fn detached(user: &DaemonUser, arguments: &[&str]) -> String {
     let output = user.run(&[&["run", "--detach", "Ask me", "--mode", "code"], arguments].concat());
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{error}");
@@ -93,14 +108,16 @@ impl Watching {
         Self { child, lines }
     }
 
-    /// Waits for a line with these in it.
+    /// Waits for a line with these in it. Returns the lines before it.
     #[track_caller]
-    fn tells(&self, parts: &[&str]) {
+    fn tells(&self, parts: &[&str]) -> Vec<String> {
+        let mut before = vec![];
         loop {
             let line = self.lines.recv_timeout(DEADLINE).unwrap_or_else(|error| panic!("{parts:?}: {error}"));
             if parts.iter().all(|part| line.contains(part)) {
-                return;
+                return before;
             }
+            before.push(line);
         }
     }
 }
@@ -171,4 +188,65 @@ fn the_user_is_notified_if_they_want_that() {
     editor.request("roo/task/detach", json!({ "taskId": first }));
     assert_eq!(editor.shut_down(), 0);
     assert!(user.run(&["daemon", "stop"]).status.success());
+}
+
+#[test]
+fn a_terminal_goes_on_with_the_next_daemon_and_shows_each_event_once() {
+    let user = DaemonUser::playing(SPEAKS);
+    user.home.configure("daemon: { resumeAfterCrash: true }\n");
+    let urid = detached(&user, &[]);
+    let mut terminal = Terminal::attach(&user, &[&urid, "--format", "ndjson"]);
+    eventually("the terminal", || user.daemon()["clients"] == 1);
+    for kill in 1..=2 {
+        kill_daemon(&user);
+        terminal.shows_times("another daemon has taken over", kill);
+    }
+    let (code, output) = terminal.end();
+    let events: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbered: Vec<Value> = events.into_iter().filter(|event| event["seq"].is_u64()).collect();
+    assert_gapless(&numbered, 1);
+    let ends: Vec<&Value> = numbered.iter().filter(|event| event["event"]["state"] == "completed").collect();
+    assert_eq!((code, ends.len(), &ends[0]["event"]["result"]), (0, 1, &json!("Done.")));
+}
+
+#[test]
+fn what_a_terminal_was_asked_is_asked_again_by_the_next_daemon_and_answered_once() {
+    let user = DaemonUser::playing(ASKS);
+    user.home.configure("daemon: { resumeAfterCrash: true }\n");
+    let urid = detached(&user, &[]);
+    let task = user.daemon()["requests"][0]["id"].as_str().unwrap().to_owned();
+    let mut terminal = Terminal::attach(&user, &[&urid]);
+    terminal.shows_times("  > ", 1);
+    kill_daemon(&user);
+    terminal.shows("another daemon has taken over");
+    terminal.shows_times("  > ", 2);
+    terminal.types("2");
+    assert_eq!(terminal.end(), (0, "Answered.\n".to_owned()));
+    let log = fs::read_to_string(user.home.log(&task)).unwrap();
+    assert_eq!(log.matches("\"questionAnswered\"").count(), 1, "{log}");
+}
+
+#[test]
+fn a_terminal_whose_request_does_not_go_on_says_how_to_continue() {
+    let user = DaemonUser::playing(ASKS);
+    let urid = detached(&user, &[]);
+    let mut terminal = Terminal::attach(&user, &[&urid]);
+    terminal.shows("  > ");
+    kill_daemon(&user);
+    terminal.shows("the daemon ended unexpectedly");
+    terminal.shows(&format!("the request is interrupted; continue with: roo-lsp tasks resume {urid}"));
+    assert_eq!(terminal.end().0, 1);
+}
+
+#[test]
+fn requests_are_watched_in_the_next_daemon_and_no_change_is_told_twice() {
+    let user = DaemonUser::playing(SPEAKS);
+    user.home.configure("daemon: { resumeAfterCrash: true }\n");
+    let urid = detached(&user, &[]);
+    let mut watching = Watching::start(&user, &[], None);
+    watching.tells(&[&urid, "running"]);
+    kill_daemon(&user);
+    assert_eq!(watching.tells(&[&urid, "completed"]), Vec::<String>::new());
+    assert!(user.run(&["daemon", "stop"]).status.success());
+    assert_eq!(watching.child.wait().unwrap().code(), Some(0), "it ends with a daemon that is stopped");
 }

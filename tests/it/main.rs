@@ -21,6 +21,7 @@ mod daemon;
 mod daemon_control;
 mod daemon_load;
 mod daemon_reconnect;
+mod daemon_resumption;
 mod daemon_terminal;
 mod delegation;
 mod dependencies;

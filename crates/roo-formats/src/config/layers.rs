@@ -160,6 +160,11 @@ impl Layer {
         Ok(Some(layer))
     }
 
+    /// Returns the settings as they were given.
+    pub fn values(&self) -> &Map<String, Value> {
+        &self.keys
+    }
+
     /// Reports whether the layer sets a key, such as `limits.requests`: its origin, with the line in a file. None when
     /// it leaves the setting to weaker layers.
     pub fn tells(&self, key: &str) -> Option<String> {

@@ -253,8 +253,8 @@ pub struct SandboxSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSettings {
-    /// True if requests that were under way when the daemon was killed go on by themselves, once a client opens their workspace.
-    /// Else they wait until they are resumed.
+    /// True if requests that were under way when the daemon was killed go on by themselves when another one begins.
+    /// Else, and where settings or trust have changed meanwhile, they wait until they are resumed.
     pub resume_after_crash: bool,
     /// How `roo-lsp attach` and `roo-lsp tasks watch` notify their user when a request asks something or ends.
     pub notifications: Notifications,
