@@ -225,6 +225,17 @@ fn a_request_goes_on_when_the_editor_that_started_it_is_killed() {
 }
 
 #[test]
+fn a_daemon_is_no_child_of_the_client_that_started_it() {
+    let user = DaemonUser::playing(WRITES);
+    let mut editor = user.typed();
+    editor.request("roo/task/list", json!({}));
+    let status = fs::read_to_string(format!("/proc/{}/stat", user.process())).unwrap();
+    let parent = status.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap();
+    assert_ne!(parent, editor.process_id().to_string(), "an editor may kill all processes below its server");
+    assert_eq!(editor.shut_down(), 0);
+}
+
+#[test]
 fn a_request_goes_on_when_its_editor_is_closed_in_good_order() {
     let user = DaemonUser::playing(SPEAKS);
     let mut one = user.typed();
