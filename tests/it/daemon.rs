@@ -211,6 +211,25 @@ fn an_editor_that_comes_later_is_asked_what_waits() {
 }
 
 #[test]
+fn editors_of_either_protocol_work_on_one_request() {
+    let user = DaemonUser::playing(WRITES);
+    // As VS Code and Neovim say what they speak.
+    let spoken = json!({ "protocolVersion": 1, "documentSave": true, "codeAsk": true });
+    let options = Options::typed().with(json!({ "initializationOptions": { "roo": spoken } }));
+    let mut typed = Client::start(&user.home, user.options(options));
+    let mut plain = user.plain();
+    plain.command("roo.status", Value::Null);
+    typed.start_task("Write");
+    typed.event("approval.requested");
+    let popup = plain.popup();
+    assert_eq!(user.daemon()["requests"][0]["clients"], 2);
+    plain.reply(&popup, json!({ "title": "Allow" }));
+    assert_eq!(typed.state("completed")["event"]["result"], "Written.");
+    plain.message("completed: Written.");
+    assert_eq!((typed.shut_down(), plain.shut_down()), (0, 0));
+}
+
+#[test]
 fn a_request_goes_on_when_the_editor_that_started_it_is_killed() {
     let user = DaemonUser::playing(SPEAKS);
     let mut one = user.typed();
