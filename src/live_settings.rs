@@ -69,6 +69,8 @@ impl Configured {
         let file = loading.add(file, before.file.as_ref());
         let options = loading.add(options, before.options.as_ref());
         let Loading { used, mut settings, mut warnings, unused, mut errors, mut missing } = loading;
+        // What a client tells of itself was negotiated; it makes no difference to agents, nor to who shares their engine.
+        (settings.protocol_version, settings.document_save, settings.code_ask) = (None, false, false);
         warnings.extend(used.iter().flat_map(command::problems));
         warnings.extend(unused);
         let own = Arc::new(settings.clone());

@@ -200,7 +200,11 @@ pub(super) enum DaemonCommand {
     ///
     /// It ends when no client was connected and no request was at work for ten minutes, or for as many seconds as the
     /// variable ROO_LSP_DAEMON_IDLE says.
-    Run,
+    Run {
+        /// Start it as no child of this process, which ends at once.
+        #[arg(long, hide = true)]
+        in_background: bool,
+    },
     /// Say which daemons run, whom they serve, and which requests live in them
     Status {
         /// Print one JSON object for each daemon.

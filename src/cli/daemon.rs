@@ -22,7 +22,8 @@ const TITLE: usize = 60;
 pub(super) async fn daemon(_: Common, command: DaemonCommand) -> Result<Ending, CliError> {
     let directories = directories()?;
     match command {
-        DaemonCommand::Run => run(directories).await,
+        DaemonCommand::Run { in_background: true } => run_in_background(),
+        DaemonCommand::Run { in_background: false } => run(directories).await,
         DaemonCommand::Status { json } => status(&directories, json).await,
         DaemonCommand::Stop => {
             let stopped = stop_all(&directories).await?;
@@ -59,6 +60,15 @@ pub(super) fn own_log() -> Option<LogFile> {
 fn directories() -> Result<Directories, CliError> {
     Directories::from_environment(|name| std::env::var_os(name))
         .map_err(|error| CliError::Other(error.to_string()))
+}
+
+/// Starts the daemon and ends, so that the daemon is nobody's child: editors end a server that is slow to exit with all
+/// processes below it. It says on the standard output of this process that it is ready.
+fn run_in_background() -> Result<Ending, CliError> {
+    let started = std::env::current_exe()
+        .and_then(|program| std::process::Command::new(program).args(["daemon", "run"]).spawn());
+    started.map_err(|error| CliError::Other(format!("the daemon can't be started: {error}")))?;
+    Ok(Ending::Done)
 }
 
 /// Is the daemon.

@@ -126,7 +126,9 @@ pub fn main() -> ExitCode {
     roo_process::open_files::raise_limit();
     let arguments = Arguments::parse();
     let notices = match arguments.command {
-        Some(Subcommand::Daemon { command: DaemonCommand::Run }) => Notices::listen_into(daemon::own_log()),
+        Some(Subcommand::Daemon { command: DaemonCommand::Run { in_background: false } }) => {
+            Notices::listen_into(daemon::own_log())
+        }
         None | Some(Subcommand::Serve(_)) => Notices::listen(true),
         Some(_) => Notices::listen(false),
     };

@@ -84,7 +84,7 @@ pub(crate) async fn start(
         return Ok(());
     }
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["daemon", "run"])
+        .args(["daemon", "run", "--in-background"])
         .env_clear()
         .envs(environment.variables().iter().map(|(name, value)| (name, value)))
         // No folder of a client is kept in use.

@@ -13,12 +13,15 @@ const OF_ONE_TERMINAL: &[&str] = &[
     "ALACRITTY_LOG",
     "ALACRITTY_SOCKET",
     "ALACRITTY_WINDOW_ID",
+    // Electron sets it, for its windows.
+    "CHROME_DESKTOP",
     "COLORTERM",
     "COLUMNS",
     "DESKTOP_STARTUP_ID",
     "GIO_LAUNCHED_DESKTOP_FILE",
     "GIO_LAUNCHED_DESKTOP_FILE_PID",
     "GPG_TTY",
+    "HELIX_RUNTIME",
     "INSIDE_EMACS",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
@@ -29,6 +32,7 @@ const OF_ONE_TERMINAL: &[&str] = &[
     "NVIM",
     "NVIM_LOG_FILE",
     "OLDPWD",
+    "ORIGINAL_XDG_CURRENT_DESKTOP",
     "PWD",
     "SHLVL",
     "SSH_CLIENT",
@@ -109,6 +113,8 @@ mod tests {
         let one = digest(&[("PATH", "/bin"), ("TERM", "xterm"), ("SHLVL", "1"), ("VSCODE_PID", "7")]);
         let other = digest(&[("TERM", "dumb"), ("PATH", "/bin"), ("PWD", "/home/ada")]);
         assert_eq!(one, other);
+        let window = digest(&[("PATH", "/bin"), ("CHROME_DESKTOP", "code.desktop"), ("VSCODE_CWD", "/")]);
+        assert_eq!(one, window);
     }
 
     #[test]

@@ -211,6 +211,25 @@ fn an_editor_that_comes_later_is_asked_what_waits() {
 }
 
 #[test]
+fn editors_of_either_protocol_work_on_one_request() {
+    let user = DaemonUser::playing(WRITES);
+    // As VS Code and Neovim say what they speak.
+    let spoken = json!({ "protocolVersion": 1, "documentSave": true, "codeAsk": true });
+    let options = Options::typed().with(json!({ "initializationOptions": { "roo": spoken } }));
+    let mut typed = Client::start(&user.home, user.options(options));
+    let mut plain = user.plain();
+    plain.command("roo.status", Value::Null);
+    typed.start_task("Write");
+    typed.event("approval.requested");
+    let popup = plain.popup();
+    assert_eq!(user.daemon()["requests"][0]["clients"], 2);
+    plain.reply(&popup, json!({ "title": "Allow" }));
+    assert_eq!(typed.state("completed")["event"]["result"], "Written.");
+    plain.message("completed: Written.");
+    assert_eq!((typed.shut_down(), plain.shut_down()), (0, 0));
+}
+
+#[test]
 fn a_request_goes_on_when_the_editor_that_started_it_is_killed() {
     let user = DaemonUser::playing(SPEAKS);
     let mut one = user.typed();
@@ -222,6 +241,17 @@ fn a_request_goes_on_when_the_editor_that_started_it_is_killed() {
     assert_eq!(other.state("completed")["event"]["result"], "Done.");
     assert_gapless(&other.numbered(&task), 1);
     assert_eq!(other.shut_down(), 0);
+}
+
+#[test]
+fn a_daemon_is_no_child_of_the_client_that_started_it() {
+    let user = DaemonUser::playing(WRITES);
+    let mut editor = user.typed();
+    editor.request("roo/task/list", json!({}));
+    let status = fs::read_to_string(format!("/proc/{}/stat", user.process())).unwrap();
+    let parent = status.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap();
+    assert_ne!(parent, editor.process_id().to_string(), "an editor may kill all processes below its server");
+    assert_eq!(editor.shut_down(), 0);
 }
 
 #[test]

@@ -19,7 +19,7 @@ if vim.env.ROO_TEST_PLAIN then
 end
 
 vim.lsp.config('roo_lsp', {
-  cmd = { vim.env.ROO_LSP },
+  cmd = { vim.env.ROO_LSP, vim.env.ROO_TEST_DAEMON and '--daemon' or nil },
   init_options = {
     roo = {
       profile = not vim.env.ROO_TEST_NO_MODEL and 'scenario' or nil,

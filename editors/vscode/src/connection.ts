@@ -10,12 +10,14 @@ import {
   type ServerCapabilities,
   type StaticFeature,
 } from "vscode-languageclient/node";
+import type { Environment } from "./environment.ts";
 import type { ClientNotifications, EventParams, McpListResult, Requests, ServerRequests } from "./protocol.ts";
 
 /** How a server is started. */
 export interface Start {
   readonly program: string;
-  readonly environment: Record<string, string>;
+  readonly args: readonly string[];
+  readonly environment: Environment;
   readonly initializationOptions: unknown;
 }
 
@@ -67,8 +69,8 @@ export class Connection implements vscode.Disposable {
   constructor(start: Start, log: vscode.LogOutputChannel, handlers: Handlers) {
     const run: Executable = {
       command: start.program,
-      args: ["--stdio"],
-      options: { env: { ...process.env, ...start.environment } },
+      args: [...start.args],
+      options: { env: start.environment },
     };
     const ends: number[] = [];
     const options: LanguageClientOptions = {

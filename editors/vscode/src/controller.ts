@@ -110,6 +110,8 @@ export class Controller {
     parts.store.onDidCatchUp(() => this.#notifyWaiting());
     parts.store.onDidChange(() => {
       this.#reflect();
+      // What is replayed may be long over: what still waits at its end is told then.
+      this.#notifyWaiting();
       this.#restartIfIdle();
     });
   }
@@ -121,7 +123,7 @@ export class Controller {
       // Nothing is in front of a chat that can't be seen.
       this.#inFront = undefined;
       void this.#setContext("roo.chatFocused", false);
-      if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
+      this.#notifyWaiting();
     });
   }
 
@@ -555,7 +557,9 @@ export class Controller {
   /** Answers a question; asks for the answer. */
   async answer(question: PendingQuestion): Promise<void> {
     const text = await answerTo(question);
-    if (text) await this.#answered(await this.#ask("roo/question/answer", { questionId: question.questionId, text }), this.shown?.rootId);
+    // Once it is answered, nothing says whose it was.
+    const rootId = this.#requestOf(question.questionId);
+    if (text) await this.#answered(await this.#ask("roo/question/answer", { questionId: question.questionId, text }), rootId);
   }
 
   /** Goes on with a request that was interrupted while it waited: whoever answers wants that. Says so if somebody was faster. */
@@ -569,8 +573,9 @@ export class Controller {
     });
   }
 
-  #requestOf(approvalId: string): TaskId | undefined {
-    return [...this.#parts.store.all].find((request) => waiting(request).some((one) => one.approval?.approvalId === approvalId))?.rootId;
+  /** The request in which this approval or question waits. */
+  #requestOf(id: string): TaskId | undefined {
+    return [...this.#parts.store.all].find((request) => waiting(request).some((one) => idOf(one) === id))?.rootId;
   }
 
   #approval(approvalId: string): PendingApproval | undefined {
@@ -627,8 +632,6 @@ export class Controller {
       const profile = this.#context.profiles.find((one) => (used === undefined ? one.isDefault : one.name === used));
       if (profile) void this.#learnModel(profile);
     }
-    // What is replayed may be long over: what still waits at its end is told then.
-    if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
   }
 
   /** Ends the review of an approval, and all that was decided in it. */
@@ -640,30 +643,47 @@ export class Controller {
 
   /** A notification for each thing that waits, if it can't be seen; one for each, however often it is heard of. */
   #notifyWaiting(): void {
+    const { store } = this.#parts;
     const when = vscode.workspace.getConfiguration("roo").get<string>("notifications");
-    for (const one of this.waiting) {
-      const id = one.approval?.approvalId ?? one.question?.questionId ?? "";
-      if (when === "never" || this.#notified.has(id) || (when !== "always" && this.#view?.isVisible)) continue;
-      this.#notified.add(id);
-      void this.#notify(one);
+    for (const request of store.all) {
+      const isShown = request.rootId === this.shown?.rootId;
+      if (!store.isCaughtUp(request.rootId) || (!isShown && !isActive(request))) continue;
+      for (const one of waiting(request)) {
+        const id = idOf(one);
+        if (when === "never" || this.#notified.has(id) || (when !== "always" && isShown && this.#view?.isVisible)) continue;
+        this.#notified.add(id);
+        void this.#notify(request, one);
+      }
     }
   }
 
-  async #notify({ task, approval, question }: Waiting): Promise<void> {
-    const node = this.shown?.nodes.find((one) => one.id === task.id);
+  async #notify(request: Request, { task, approval, question }: Waiting): Promise<void> {
+    const node = request.nodes.find((one) => one.id === task.id);
     const who = node && node.parentId ? `${node.emoji} ${node.title}: ` : "";
+    const isShown = request.rootId === this.shown?.rootId;
+    // Another window or program may have started it.
+    const where = isShown ? "" : ` in “${request.title}”`;
+    const showTask = "Show Task";
+    const others = isShown ? [] : [showTask];
+    let chosen: string | undefined;
     if (approval) {
       const show = "Show changes";
       const deny = approval.options.find((one) => one.kind === "reject_once")?.name ?? "Deny";
       const allow = approval.options.find((one) => one.kind === "allow_once")?.name ?? "Allow";
-      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${approval.title}`, show, deny, allow);
+      chosen = await vscode.window.showInformationMessage(`Roo asks${where}: ${who}${approval.title}`, ...others, show, deny, allow);
       if (chosen === show) await this.#guard(() => this.showDiff(approval.approvalId));
       if (chosen === deny) await this.#guard(() => this.decide(approval.approvalId, "reject_once"));
       if (chosen === allow) await this.#guard(() => this.decide(approval.approvalId, "allow_once"));
     } else if (question) {
       const answer = "Answer…";
-      const chosen = await vscode.window.showInformationMessage(`Roo asks: ${who}${question.text}`, answer);
+      chosen = await vscode.window.showInformationMessage(`Roo asks${where}: ${who}${question.text}`, ...others, answer);
       if (chosen === answer) await this.#guard(() => this.answer(question));
+    }
+    if (chosen === showTask) {
+      await this.#guard(async () => {
+        await this.show(request.rootId);
+        await this.focus();
+      });
     }
   }
 
@@ -739,6 +759,11 @@ export async function answerTo(question: PendingQuestion): Promise<string | unde
   const picked = items.length === 0 ? own : await vscode.window.showQuickPick([...items, own], { title: question.text, ignoreFocusOut: true });
   if (!picked?.own) return picked?.label;
   return vscode.window.showInputBox({ title: question.text, password: question.secret === true, ignoreFocusOut: true });
+}
+
+/** The id of the approval or the question that waits. */
+function idOf({ approval, question }: Waiting): string {
+  return approval?.approvalId ?? question?.questionId ?? "";
 }
 
 /** Why an answer came too late. */

@@ -11,6 +11,7 @@ import { Decisions } from "./decisions.ts";
 import { Controller } from "./controller.ts";
 import { askCode } from "./code.ts";
 import { save, tellEditor } from "./documents.ts";
+import { withoutEditor } from "./environment.ts";
 import { inWords } from "./failures.ts";
 import { Intents } from "./intents.ts";
 import { Keys } from "./keys.ts";
@@ -102,12 +103,19 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
       return;
     }
     log.info(`Starting ${found.program}`);
-    const level = own(inspect, "server.log");
-    const environment = { ...(await keys.environment()), ROO_LSP_LOG: typeof level === "string" ? level : "warn" };
+    const shared = own(inspect, "server.daemon") === true;
+    const args = shared ? ["--stdio", "--daemon"] : ["--stdio"];
+    const level = inspect("server.log")?.globalValue;
+    const environment = {
+      ...(shared ? withoutEditor(process.env, vscode.env.appRoot) : process.env),
+      ...(await keys.environment()),
+      // The server has the same default. A variable more would be another environment, and so another daemon.
+      ...(typeof level === "string" && { ROO_LSP_LOG: level }),
+    };
     program = async (args) => run(found.program, args, await keys.environment());
     if (mine !== generation) return;
     const next: Connection = new Connection(
-      { program: found.program, environment, initializationOptions: initializationOptions(inspect) },
+      { program: found.program, args, environment, initializationOptions: initializationOptions(inspect) },
       log,
       {
         event: (params) => store.take(params),

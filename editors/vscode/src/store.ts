@@ -16,7 +16,7 @@ export class Store implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<TaskId>();
   readonly #applied = new vscode.EventEmitter<EventParams>();
   readonly #reset = new vscode.EventEmitter<void>();
-  readonly #caughtUp = new vscode.EventEmitter<void>();
+  readonly #caughtUp = new vscode.EventEmitter<TaskId>();
   #shown: TaskId | undefined;
 
   /** A request has changed. */
@@ -25,7 +25,7 @@ export class Store implements vscode.Disposable {
   readonly onDidApply = this.#applied.event;
   /** Another request is shown, or what is known of it begins anew. */
   readonly onDidReset = this.#reset.event;
-  /** All is known of the request that is shown. */
+  /** All is known of a request. */
   readonly onDidCatchUp = this.#caughtUp.event;
 
   constructor(attach: Attach) {
@@ -37,10 +37,10 @@ export class Store implements vscode.Disposable {
     return this.#shown === undefined ? undefined : this.#requests.get(this.#shown);
   }
 
-  /** Whether all is known of the request that is shown, and what comes from now on is new. */
-  get isCaughtUp(): boolean {
-    const shown = this.shown;
-    return shown !== undefined && shown.seq >= (this.#replayedTo.get(shown.rootId) ?? 0);
+  /** Whether all is known of a request, and what comes from now on is new. */
+  isCaughtUp(rootId: TaskId): boolean {
+    const request = this.#requests.get(rootId);
+    return request !== undefined && request.seq >= (this.#replayedTo.get(rootId) ?? 0);
   }
 
   /** All requests that are known. */
@@ -75,7 +75,7 @@ export class Store implements vscode.Disposable {
     } finally {
       this.#replayedTo.set(rootId, answer?.seq ?? 0);
     }
-    if (this.#shown === rootId && this.isCaughtUp) this.#caughtUp.fire();
+    if (this.isCaughtUp(rootId)) this.#caughtUp.fire(rootId);
   }
 
   /** Takes an event of the server. */

@@ -8122,6 +8122,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       parts2.store.onDidCatchUp(() => this.#notifyWaiting());
       parts2.store.onDidChange(() => {
         this.#reflect();
+        this.#notifyWaiting();
         this.#restartIfIdle();
       });
     }
@@ -8131,7 +8132,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       view2.onDidHide(() => {
         this.#inFront = void 0;
         void this.#setContext("roo.chatFocused", false);
-        if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
+        this.#notifyWaiting();
       });
     }
     /** The server runs, speaking `roo/*`: catches up with it. */
@@ -8514,7 +8515,8 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     /** Answers a question; asks for the answer. */
     async answer(question) {
       const text2 = await answerTo(question);
-      if (text2) await this.#answered(await this.#ask("roo/question/answer", { questionId: question.questionId, text: text2 }), this.shown?.rootId);
+      const rootId = this.#requestOf(question.questionId);
+      if (text2) await this.#answered(await this.#ask("roo/question/answer", { questionId: question.questionId, text: text2 }), rootId);
     }
     /** Goes on with a request that was interrupted while it waited: whoever answers wants that. Says so if somebody was faster. */
     async #answered({ accepted, by, interrupted, waits, settled }, rootId) {
@@ -8525,8 +8527,9 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         if (kindOf(error2) !== "wrongState") throw error2;
       });
     }
-    #requestOf(approvalId) {
-      return [...this.#parts.store.all].find((request2) => waiting2(request2).some((one) => one.approval?.approvalId === approvalId))?.rootId;
+    /** The request in which this approval or question waits. */
+    #requestOf(id) {
+      return [...this.#parts.store.all].find((request2) => waiting2(request2).some((one) => idOf2(one) === id))?.rootId;
     }
     #approval(approvalId) {
       for (const request2 of this.#parts.store.all) {
@@ -8576,7 +8579,6 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         const profile = this.#context.profiles.find((one) => used === void 0 ? one.isDefault : one.name === used);
         if (profile) void this.#learnModel(profile);
       }
-      if (this.#parts.store.isCaughtUp) this.#notifyWaiting();
     }
     /** Ends the review of an approval, and all that was decided in it. */
     #forget(approvalId) {
@@ -8586,29 +8588,45 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     }
     /** A notification for each thing that waits, if it can't be seen; one for each, however often it is heard of. */
     #notifyWaiting() {
+      const { store: store2 } = this.#parts;
       const when2 = workspace.getConfiguration("roo").get("notifications");
-      for (const one of this.waiting) {
-        const id = one.approval?.approvalId ?? one.question?.questionId ?? "";
-        if (when2 === "never" || this.#notified.has(id) || when2 !== "always" && this.#view?.isVisible) continue;
-        this.#notified.add(id);
-        void this.#notify(one);
+      for (const request2 of store2.all) {
+        const isShown = request2.rootId === this.shown?.rootId;
+        if (!store2.isCaughtUp(request2.rootId) || !isShown && !isActive(request2)) continue;
+        for (const one of waiting2(request2)) {
+          const id = idOf2(one);
+          if (when2 === "never" || this.#notified.has(id) || when2 !== "always" && isShown && this.#view?.isVisible) continue;
+          this.#notified.add(id);
+          void this.#notify(request2, one);
+        }
       }
     }
-    async #notify({ task: task2, approval, question }) {
-      const node = this.shown?.nodes.find((one) => one.id === task2.id);
+    async #notify(request2, { task: task2, approval, question }) {
+      const node = request2.nodes.find((one) => one.id === task2.id);
       const who = node && node.parentId ? `${node.emoji} ${node.title}: ` : "";
+      const isShown = request2.rootId === this.shown?.rootId;
+      const where = isShown ? "" : ` in “${request2.title}”`;
+      const showTask = "Show Task";
+      const others = isShown ? [] : [showTask];
+      let chosen;
       if (approval) {
         const show2 = "Show changes";
         const deny = approval.options.find((one) => one.kind === "reject_once")?.name ?? "Deny";
         const allow = approval.options.find((one) => one.kind === "allow_once")?.name ?? "Allow";
-        const chosen = await window2.showInformationMessage(`Roo asks: ${who}${approval.title}`, show2, deny, allow);
+        chosen = await window2.showInformationMessage(`Roo asks${where}: ${who}${approval.title}`, ...others, show2, deny, allow);
         if (chosen === show2) await this.#guard(() => this.showDiff(approval.approvalId));
         if (chosen === deny) await this.#guard(() => this.decide(approval.approvalId, "reject_once"));
         if (chosen === allow) await this.#guard(() => this.decide(approval.approvalId, "allow_once"));
       } else if (question) {
         const answer = "Answer…";
-        const chosen = await window2.showInformationMessage(`Roo asks: ${who}${question.text}`, answer);
+        chosen = await window2.showInformationMessage(`Roo asks${where}: ${who}${question.text}`, ...others, answer);
         if (chosen === answer) await this.#guard(() => this.answer(question));
+      }
+      if (chosen === showTask) {
+        await this.#guard(async () => {
+          await this.show(request2.rootId);
+          await this.focus();
+        });
       }
     }
     async #guard(action) {
@@ -8668,6 +8686,9 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     const picked = items2.length === 0 ? own2 : await window2.showQuickPick([...items2, own2], { title: question.text, ignoreFocusOut: true });
     if (!picked?.own) return picked?.label;
     return window2.showInputBox({ title: question.text, password: question.secret === true, ignoreFocusOut: true });
+  }
+  function idOf2({ approval, question }) {
+    return approval?.approvalId ?? question?.questionId ?? "";
   }
   function late(by, settled) {
     if (settled?.kind === "rule") return `the standing rule ${settled.ruleId} has decided this already; “Roo: Review Standing Rules…” shows it.`;
@@ -8743,7 +8764,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     onDidApply = this.#applied.event;
     /** Another request is shown, or what is known of it begins anew. */
     onDidReset = this.#reset.event;
-    /** All is known of the request that is shown. */
+    /** All is known of a request. */
     onDidCatchUp = this.#caughtUp.event;
     constructor(attach) {
       this.#attach = attach;
@@ -8752,10 +8773,10 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     get shown() {
       return this.#shown === void 0 ? void 0 : this.#requests.get(this.#shown);
     }
-    /** Whether all is known of the request that is shown, and what comes from now on is new. */
-    get isCaughtUp() {
-      const shown2 = this.shown;
-      return shown2 !== void 0 && shown2.seq >= (this.#replayedTo.get(shown2.rootId) ?? 0);
+    /** Whether all is known of a request, and what comes from now on is new. */
+    isCaughtUp(rootId) {
+      const request2 = this.#requests.get(rootId);
+      return request2 !== void 0 && request2.seq >= (this.#replayedTo.get(rootId) ?? 0);
     }
     /** All requests that are known. */
     get all() {
@@ -8786,7 +8807,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       } finally {
         this.#replayedTo.set(rootId, answer?.seq ?? 0);
       }
-      if (this.#shown === rootId && this.isCaughtUp) this.#caughtUp.fire();
+      if (this.isCaughtUp(rootId)) this.#caughtUp.fire(rootId);
     }
     /** Takes an event of the server. */
     take(params) {

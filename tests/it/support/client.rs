@@ -809,6 +809,11 @@ impl Client {
         }
     }
 
+    /// The id of the server's process.
+    pub fn process_id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
     /// Kills the server as power loss would.
     pub fn kill(mut self) {
         self.end();

@@ -64,6 +64,12 @@ function M.configure()
     config.handlers['roo/mcp/changed'] = function(_, params)
       require('roo.mcp').on_changed(params)
     end
+    config.handlers['workspace/executeCommand'] = function(error, result, context)
+      if not error and type(result) == 'table' and type(result.taskId) == 'string' then
+        require('roo.requests').on_started(result.taskId)
+      end
+      return vim.lsp.handlers['workspace/executeCommand'](error, result, context)
+    end
     config.handlers['roo/code/ask'] = function(_, params)
       return require('roo.code').answer(params)
     end
@@ -80,6 +86,7 @@ function M.configure()
       if client and client.name == NAME then
         if not attached[client.id] and M.is_typed(client) then
           require('roo.trust').look(client)
+          require('roo.requests').follow_all(client)
         end
         attached[client.id] = attached[client.id] or {}
         attached[client.id][event.buf] = true

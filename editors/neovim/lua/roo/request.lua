@@ -71,6 +71,7 @@ local highlight = require('roo.highlight')
 ---@field nodes table[]
 ---@field approvals roo.Approval[]
 ---@field questions roo.Question[]
+---@field is_elsewhere? boolean Begun by another client of the server, and not looked at here yet.
 ---@field restored? integer The number of the last restore, by which it is undone.
 ---@field view? roo.View
 local Request = {}

@@ -9,6 +9,8 @@ local M = {}
 local requests = {}
 ---@type roo.Request? What was used last.
 local current
+---@type table<string, true> Requests that were begun in this editor, of which nothing else is known yet.
+local begun = {}
 ---@type table<string, true> Requests to which the client is being attached.
 local attaching = {}
 ---@type table<string, boolean> Tasks whose snapshot is being fetched; true when it is wanted once more.
@@ -46,6 +48,7 @@ end
 
 ---@param request roo.Request
 function M.use(request)
+  request.is_elsewhere = nil
   current = request
 end
 
@@ -104,6 +107,27 @@ function M.attach(request, on_done)
   end)
 end
 
+--- Follows what lives in the server, also what is begun elsewhere: other editors and terminals may share it.
+---@param found vim.lsp.Client
+function M.follow_all(found)
+  found:request('roo/task/attach', { taskId = '*' }, function(error)
+    if error then
+      client.notify(error.message, vim.log.levels.WARN)
+    end
+  end)
+end
+
+--- A command of this editor has begun a request: it is shown, now or with its first event.
+---@param root string
+function M.on_started(root)
+  local request = requests[root]
+  if not request then
+    begun[root] = true
+  elseif request.is_elsewhere then
+    require('roo').show_new(request)
+  end
+end
+
 --- Follows all requests again, after the server was started anew.
 function M.attach_all()
   connected = true
@@ -159,6 +183,13 @@ local function tell(request, params)
   end
   local task = request.tasks[params.taskId]
   local who = task and task.parent and ('%s asks: '):format(task.mode) or ''
+  if request.is_elsewhere then
+    -- What else happens there is told where it was begun.
+    if event.type ~= 'approval.requested' and event.type ~= 'question.asked' then
+      return
+    end
+    who = ('%s: %s'):format(request.title, who)
+  end
   if event.type == 'approval.requested' then
     client.notify(('%s%s (:Roo review)'):format(who, event.title), vim.log.levels.WARN)
   elseif event.type == 'question.asked' then
@@ -202,6 +233,9 @@ function M.on_event(params)
   end
   local is_new = not requests[params.rootId]
   local request = M.know(params.rootId)
+  if is_new and not begun[params.rootId] then
+    request.is_elsewhere = true
+  end
   local outcome = request:apply(params)
   if outcome == 'gap' then
     M.attach(request)
@@ -210,8 +244,8 @@ function M.on_event(params)
     return
   end
   catch_up(request)
-  if is_new and event.type == 'task.created' then
-    -- Begun by a code action or by another route: shown like one that was begun here.
+  if is_new and begun[params.rootId] then
+    begun[params.rootId] = nil
     require('roo').show_new(request)
   end
   if event.type == 'tool.finished' then

@@ -24,6 +24,8 @@ export interface Options {
   /** Settings of the user. */
   readonly settings?: Record<string, unknown>;
   readonly theme?: "dark" | "light" | "high-contrast" | "high-contrast-light";
+  /** The user, whose other programs share their home; a new one when left out. */
+  readonly user?: User;
   /** What the workspace holds; the scenario's files when left out. */
   readonly workspace?: (directory: string) => void;
   /** The file of the embedded model's script; the scenario's when left out. */
@@ -44,10 +46,47 @@ export const THEMES = {
   "high-contrast-light": "Default High Contrast Light",
 };
 
+/** A user: a home with the state of all of their programs, and a workspace. */
+export class User {
+  readonly home = mkdtempSync(join(tmpdir(), "roo-vscode-"));
+  readonly workspace = join(this.home, "workspace");
+
+  constructor(fill: (workspace: string) => void) {
+    mkdirSync(this.workspace);
+    fill(this.workspace);
+  }
+
+  /** The environment of their programs. */
+  get environment(): Record<string, string> {
+    return {
+      PATH: process.env["PATH"] ?? "",
+      HOME: this.home,
+      SHELL: "/bin/bash",
+      XDG_CONFIG_HOME: join(this.home, "config"),
+      XDG_STATE_HOME: join(this.home, "state"),
+      XDG_DATA_HOME: join(this.home, "share"),
+      XDG_CACHE_HOME: join(this.home, "cache"),
+      LANG: "C.UTF-8",
+      EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: "http://127.0.0.1:9/g", itemUrl: "http://127.0.0.1:9/i", resourceUrlTemplate: "http://127.0.0.1:9/r" }),
+    };
+  }
+
+  /** Removes all of it. */
+  remove(): void {
+    if (process.env["ROO_KEEP"]) return;
+    writable(this.home);
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
 /** A running editor with one page. */
 export class Editor {
   readonly home: string;
   readonly workspace: string;
+  /** Where the editor itself keeps its data. */
+  readonly #own: string;
+  /** The user who goes with the editor. */
+  readonly #removed: User | undefined;
   /** Hosts that the page asked for, besides its own. */
   readonly foreign: string[] = [];
   readonly #process: ChildProcess;
@@ -55,9 +94,11 @@ export class Editor {
   readonly #url: string;
   page: Page;
 
-  private constructor(home: string, server: ChildProcess, context: BrowserContext, page: Page, url: string) {
-    this.home = home;
-    this.workspace = join(home, "workspace");
+  private constructor(user: User, own: string, removes: boolean, server: ChildProcess, context: BrowserContext, page: Page, url: string) {
+    this.home = user.home;
+    this.workspace = user.workspace;
+    this.#own = own;
+    this.#removed = removes ? user : undefined;
     this.#process = server;
     this.#context = context;
     this.#url = url;
@@ -72,16 +113,14 @@ export class Editor {
 
   /** Starts the server and the browser. */
   static async start(options: Options = {}): Promise<Editor> {
-    const home = mkdtempSync(join(tmpdir(), "roo-vscode-"));
-    const workspace = join(home, "workspace");
-    const data = join(home, "data");
-    const extensions = join(home, "extensions");
-    mkdirSync(workspace);
-    (options.workspace ?? ((directory: string) => cpSync(join(scenario, "workspace"), directory, { recursive: true })))(workspace);
+    const user = options.user ?? new User(options.workspace ?? ((directory) => cpSync(join(scenario, "workspace"), directory, { recursive: true })));
+    const own = mkdtempSync(join(user.home, "editor-"));
+    const data = join(own, "data");
+    const extensions = join(own, "extensions");
 
     let script = options.script ?? join(scenario, "turns.yaml");
     if (options.turns !== undefined) {
-      script = join(home, "script.yaml");
+      script = join(own, "script.yaml");
       writeFileSync(script, options.turns);
     }
     const settings = {
@@ -109,16 +148,7 @@ export class Editor {
       writeFileSync(join(data, "data", layer, "settings.json"), JSON.stringify(settings, null, 2));
     }
 
-    const environment = {
-      PATH: process.env["PATH"] ?? "",
-      HOME: home,
-      XDG_CONFIG_HOME: join(home, "config"),
-      XDG_STATE_HOME: join(home, "state"),
-      XDG_DATA_HOME: join(home, "share"),
-      XDG_CACHE_HOME: join(home, "cache"),
-      LANG: "C.UTF-8",
-      EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: "http://127.0.0.1:9/g", itemUrl: "http://127.0.0.1:9/i", resourceUrlTemplate: "http://127.0.0.1:9/r" }),
-    };
+    const { environment } = user;
     const common = ["--server-data-dir", data, "--extensions-dir", extensions, "--accept-server-license-terms", "--telemetry-level", "off"];
     const installed = spawnSync(given("VSCODE_SERVER"), [...common, "--install-extension", options.package ?? given("ROO_VSIX")], { env: environment, encoding: "utf8" });
     if (!installed.stdout.includes("was successfully installed")) throw new Error(`the extension can't be installed: ${installed.stdout}${installed.stderr}`);
@@ -135,14 +165,14 @@ export class Editor {
     const url = `http://127.0.0.1:${port}`;
     try {
       await until(async () => (await fetch(`${url}/version`)).ok, "the server of the editor answers");
-      const context = await chromium.launchPersistentContext(join(home, "browser"), {
+      const context = await chromium.launchPersistentContext(join(own, "browser"), {
         executablePath: join(dirname(given("VSCODE_SERVER")), "chromium"),
         headless: true,
         viewport: options.size ?? { width: 1280, height: 800 },
         args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"],
       });
       await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: url });
-      const editor = new Editor(home, server, context, context.pages()[0] ?? (await context.newPage()), url);
+      const editor = new Editor(user, own, options.user === undefined, server, context, context.pages()[0] ?? (await context.newPage()), url);
       await editor.load();
       return editor;
     } catch (error) {
@@ -353,10 +383,15 @@ export class Editor {
     return error;
   }
 
+  /** The file of a layer of settings. */
+  settingsFile(layer: "User" | "Machine"): string {
+    return join(this.#own, "data/data", layer, "settings.json");
+  }
+
   /** Changes the user's settings while the editor runs. */
   set(change: Record<string, unknown>): void {
-    for (const layer of ["User", "Machine"]) {
-      const path = join(this.home, "data/data", layer, "settings.json");
+    for (const layer of ["User", "Machine"] as const) {
+      const path = this.settingsFile(layer);
       // In one step: a file that is read while it is written would have no settings at all.
       writeFileSync(`${path}.new`, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...change }, null, 2));
       renameSync(`${path}.new`, path);
@@ -396,10 +431,7 @@ export class Editor {
       }
     }
     await until(() => all.every((pid) => commandOf(pid) === ""), "all processes have ended");
-    if (!process.env["ROO_KEEP"]) {
-      writable(this.home);
-      rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
-    }
+    this.#removed?.remove();
   }
 }
 

@@ -168,8 +168,8 @@ test("what stands around the chat works", async (context) => {
       await editor.answerInput("secret-of-the-test");
       await editor.pressInMessage("The change takes effect", "Restart");
       await until(() => editor.environments().some((one) => one.includes("ANTHROPIC_API_KEY=secret-of-the-test")), "the server has the key");
-      for (const layer of ["User", "Machine"]) {
-        assert.ok(!readFileSync(join(editor.home, "data/data", layer, "settings.json"), "utf8").includes("secret-of-the-test"));
+      for (const layer of ["User", "Machine"] as const) {
+        assert.ok(!readFileSync(editor.settingsFile(layer), "utf8").includes("secret-of-the-test"));
       }
     });
     assert.deepEqual(editor.foreign, []);

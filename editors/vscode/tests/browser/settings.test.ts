@@ -32,7 +32,7 @@ test("a switch of auto-approve takes effect without a restart, and the chat show
     const before = editor.pids();
     await chat.locator("#auto summary").click();
     await chat.getByLabel("Edit files").check();
-    const settings = (): string => readFileSync(join(editor.home, "data/data/Machine/settings.json"), "utf8");
+    const settings = (): string => readFileSync(editor.settingsFile("Machine"), "utf8");
     await until(() => /"roo\.autoApprove":\s*\{\s*"write": true/.test(settings()), "the setting is the user's");
     await chat.locator("#auto summary", { hasText: "edits" }).waitFor({ timeout: DEADLINE });
     // What asks already is still the user's to answer; what comes is not asked about.

@@ -1,6 +1,7 @@
 // Which program is started, and with which settings.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { withoutEditor } from "../../src/environment.ts";
 import { findServer, type Places } from "../../src/server.ts";
 import { initializationOptions } from "../../src/settings.ts";
 
@@ -41,6 +42,14 @@ test("nothing inside of a workspace is found by PATH", () => {
 test("Windows has its own paths", () => {
   const windows = { platform: "win32", extension: "C:\\ext", path: "C:\\repo\\bin;C:\\tools", workspaces: ["c:\\repo"] } as const;
   assert.deepEqual(findServer(places(windows, "C:\\repo\\bin\\roo-lsp.exe", "C:\\tools\\roo-lsp.exe")), { program: "C:\\tools\\roo-lsp.exe" });
+});
+
+test("a server with a daemon has the environment of a terminal, without what a window has added", () => {
+  const added = { PATH: "/srv/code/bin/remote-cli:/usr/bin:/srv/codex/bin", BROWSER: "/srv/code/bin/helpers/browser.sh", HOME: "/home/me" };
+  assert.deepEqual(withoutEditor(added, "/srv/code"), { PATH: "/usr/bin:/srv/codex/bin", HOME: "/home/me" });
+  const own = { PATH: "bin::/usr/bin:/srv/code", BROWSER: "firefox" };
+  assert.deepEqual(withoutEditor(own, "/srv/code"), own);
+  assert.deepEqual(withoutEditor({}, "/srv/code"), {});
 });
 
 test("only the user's own settings go to the server", () => {
