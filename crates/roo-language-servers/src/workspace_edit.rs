@@ -44,7 +44,10 @@ pub enum UnfitEdit {
 }
 
 impl WorkspaceEdit {
-    /// Creates an edit of these files. Returns the reason where it is too large.
+    /// Creates an edit of these files.
+    ///
+    /// # Errors
+    /// The reason, without a full stop, where it is too large.
     pub fn new(
         proposed: impl IntoIterator<Item = (PathBuf, Vec<RangeEdit>)>,
         encoding: Encoding,
