@@ -511,9 +511,11 @@ impl ServerTools for McpServers {
         self.offered(|offered| offered.resources.clone())
     }
 
-    fn prompts(&self) -> Vec<ServerPrompts> {
-        self.refresh();
-        prompts::offered(&self.hub.statuses().borrow())
+    fn prompts(&self) -> BoxFuture<'_, Vec<ServerPrompts>> {
+        Box::pin(async move {
+            self.refresh_apart().await;
+            prompts::offered(&self.hub.statuses().borrow())
+        })
     }
 
     fn connected<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), ServerToolError>> {

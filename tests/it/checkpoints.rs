@@ -186,6 +186,52 @@ fn files_that_are_not_utf_8_come_back_with_every_byte() {
     }
 }
 
+/// Replaces, removes, makes and converts files that are no text in UTF-8.
+const BINARIES: &str = r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params: { command: "printf '\\377\\000new' > data.bin; rm gone.bin; printf '\\376\\000' > made.bin; printf 'gr\\374n\\n' > latin.txt; printf secret >> token.bin" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn what_commands_do_to_files_that_are_no_text_is_restored_by_bytes() {
+    // With every kind of sandbox that there is: what is kept before a command comes from the supervisor, a stage or a shadow
+    // repository.
+    for sandbox in ["sandbox: { level: namespaces }", "sandbox: { level: staged }", "sandbox: { level: off }"]
+    {
+        let project = Project::outside_temp(&[]);
+        project.configure(&format!("{sandbox}\n"));
+        let token = format!("\u{0}ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let before: [(&str, &[u8]); 4] = [
+            ("data.bin", b"\xff\x00old"),
+            ("gone.bin", b"\xfe\xff\xff"),
+            ("latin.txt", b"gr\xfcn und blau\n"),
+            ("token.bin", &[b"\xff", token.as_bytes()].concat()),
+        ];
+        for (name, bytes) in before {
+            fs::write(project.folder().join(name), bytes).unwrap();
+        }
+        let task = play(&project, BINARIES);
+        let read = |name: &str| fs::read(project.folder().join(name)).ok();
+        assert_eq!(read("data.bin").unwrap(), b"\xff\x00new", "{sandbox}");
+        let checkpoint = number(&checkpoints(&project, &task)[0]);
+        let output = project.succeed(&["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
+        for (name, bytes) in &before[..3] {
+            assert_eq!(read(name).as_deref(), Some(*bytes), "{sandbox} {name}: {output}");
+        }
+        assert_eq!(read("made.bin"), None, "{sandbox}: {output}");
+        let [.., (_, secret)] = before;
+        assert_eq!(
+            read("token.bin").unwrap(),
+            [secret, b"secret"].concat(),
+            "what holds a secret is not kept"
+        );
+        assert!(output.contains("token.bin") || sandbox.contains("off"), "{sandbox}: {output}");
+    }
+}
+
 #[test]
 fn a_restore_without_an_answer_changes_nothing() {
     let (project, task) = played();

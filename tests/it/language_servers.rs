@@ -13,7 +13,7 @@ use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::Modes;
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, Home, Options, eventually, uri};
+use crate::support::client::{Client, Home, Options, eventually, is_end_of_request, uri};
 use crate::support::engine::{Fixture, customization};
 use crate::support::{package, processes};
 
@@ -48,6 +48,30 @@ fn installed() -> PathBuf {
     let path = package().join("target/language-servers/node_modules/.bin");
     assert!(path.exists(), "{} is missing: ./scripts/test installs it", path.display());
     path
+}
+
+/// Where `scripts/test` has those of Debian, and the compiler's own programs, which need no home directory of their user.
+fn installed_by_debian() -> PathBuf {
+    let path = package().join("target/language-servers/bin");
+    assert!(path.exists(), "{} is missing: ./scripts/test makes it", path.display());
+    let sysroot = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
+    let sysroot = String::from_utf8(sysroot.stdout).unwrap();
+    PathBuf::from(format!("{}:{}/bin", path.display(), sysroot.trim()))
+}
+
+/// Restores the files of a task to before its only checkpoint, in one step.
+fn undo(client: &mut Client, task: &str) {
+    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
+    let checkpoints = listed["checkpoints"].as_array().unwrap();
+    assert_eq!(checkpoints.len(), 1, "{listed}");
+    let params = json!({ "taskId": task, "seq": checkpoints[0]["seq"], "what": "files", "scope": "request" });
+    let with = |key: &str, value: Value| {
+        let mut params = params.clone();
+        params[key] = value;
+        params
+    };
+    let preview = client.request("roo/checkpoint/restore", with("preview", true.into()));
+    client.request("roo/checkpoint/restore", with("digest", preview["digest"].clone()));
 }
 
 const DONE: &str = "    calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
@@ -138,15 +162,7 @@ turns:
     assert_eq!(read("shapes.py"), "def surface(side: int) -> int:\n    return side * side\n");
     assert_eq!(read("main.py"), "from shapes import surface\n\nprint(surface(2))  # the area\n");
     assert_eq!(read("other.py"), files[3].1, "a namesake");
-    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
-    let checkpoints = listed["checkpoints"].as_array().unwrap();
-    assert_eq!(checkpoints.len(), 1, "{listed}");
-    let (seq, scope) = (&checkpoints[0]["seq"], "request");
-    let params = json!({ "taskId": task, "seq": seq, "what": "files", "scope": scope, "preview": true });
-    let preview = client.request("roo/checkpoint/restore", params);
-    let digest = &preview["digest"];
-    let params = json!({ "taskId": task, "seq": seq, "what": "files", "scope": scope, "digest": digest });
-    client.request("roo/checkpoint/restore", params);
+    undo(&mut client, &task);
     for (name, text) in files {
         assert_eq!(read(name), text, "{name}");
     }
@@ -216,6 +232,101 @@ turns:
     let more = read("more.ts");
     assert!(more.starts_with("import { surface } from \"./shapes\";\n"), "{more}");
     assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+#[ignore = "needs rust-analyzer; ./scripts/test runs it"]
+fn rust_analyzer_renames_over_files_and_reports_what_edits_bring() {
+    let script = r#"
+turns:
+  - calls: [{ tool: find_references, params: { path: src/shapes.rs, line: 1, symbol: area } }]
+  - when: { contains: ["src/lib.rs:4 | shapes::area(2) + shapes::area(3)", "src/shapes.rs:1 | pub fn area(side: u32) -> u32 {"] }
+    calls: [{ tool: hover, params: { path: src/lib.rs, line: 4, symbol: area } }]
+  - when: { contains: "pub fn area(side: u32) -> u32" }
+    calls: [{ tool: rename_symbol, params: { path: src/shapes.rs, line: 1, symbol: area, new_name: surface } }]
+  - when: { contains: ["<path>src/lib.rs</path><operation>modified</operation>", "<path>src/shapes.rs</path><operation>modified</operation>"] }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+  - calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "area(3)", replace: "area(3, 4)" } }]
+  - when: { contains: ["<problems by=\"rust-analyzer\">\n1 new\nsrc/lib.rs:4:39 error: expected 1 argument, found 2"] }
+    calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "area(3, 4)", replace: "area(4)" } }]
+  - when: { contains: "<problems by=\"rust-analyzer\">\nno new problems, 1 gone\n</problems>" }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    fs::create_dir(home.work("src")).unwrap();
+    let files = [
+        ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        // It can't be written by a server.
+        ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"shapes\"\nversion = \"0.1.0\"\n"),
+        (
+            "src/lib.rs",
+            "pub mod shapes;\n\npub fn total() -> u32 {\n    shapes::area(2) + shapes::area(3)\n}\n",
+        ),
+        ("src/shapes.rs", "pub fn area(side: u32) -> u32 {\n    side * side\n}\n"),
+    ];
+    write(&home, &files);
+    let mut client = start(&home, &installed_by_debian());
+    let task = completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert!(read("src/lib.rs").contains("shapes::surface(2) + shapes::surface(3)"));
+    assert!(read("src/shapes.rs").starts_with("pub fn surface(side: u32)"));
+    undo(&mut client, &task);
+    for (name, text) in files {
+        assert_eq!(read(name), text, "{name}");
+    }
+    completes(&mut client, "Add four of them.");
+    assert!(read("src/lib.rs").contains("shapes::area(2) + shapes::area(4)"));
+    assert_eq!(client.shut_down(), 0);
+    let left = processes::with(&home.path("work").display().to_string());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+#[ignore = "needs gopls; ./scripts/test runs it"]
+fn gopls_renames_over_files_and_reports_what_edits_bring() {
+    let script = r#"
+turns:
+  - calls: [{ tool: find_references, params: { path: shapes/shapes.go, line: 4, symbol: Area } }]
+  - when: { contains: ["main.go:6 | println(shapes.Area(2))", "shapes/shapes.go:4 | func Area(side int) int {"] }
+    calls: [{ tool: hover, params: { path: main.go, line: 6, symbol: Area } }]
+  - when: { contains: ["func shapes.Area(side int) int", "Area is that of a square."] }
+    calls: [{ tool: rename_symbol, params: { path: shapes/shapes.go, line: 4, symbol: Area, new_name: Surface } }]
+  - when: { contains: ["<path>main.go</path><operation>modified</operation>", "<path>shapes/shapes.go</path><operation>modified</operation>"] }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+  - calls: [{ tool: search_and_replace, params: { path: main.go, search: "Area(2)", replace: "Are(2)" } }]
+  - when: { contains: ["<problems by=\"gopls\">\n1 new\nmain.go:6:17 error: Are not declared by package shapes"] }
+    calls: [{ tool: search_and_replace, params: { path: main.go, search: "Are(2)", replace: "Area(4)" } }]
+  - when: { contains: "<problems by=\"gopls\">\nno new problems, 1 gone\n</problems>" }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    fs::create_dir(home.work("shapes")).unwrap();
+    let files = [
+        ("go.mod", "module example.com/shapes\n\ngo 1.19\n"),
+        (
+            "main.go",
+            "package main\n\nimport \"example.com/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Area(2))\n}\n",
+        ),
+        (
+            "shapes/shapes.go",
+            "package shapes\n\n// Area is that of a square.\nfunc Area(side int) int {\n\treturn side * side\n}\n",
+        ),
+    ];
+    write(&home, &files);
+    let mut client = start(&home, &installed_by_debian());
+    let task = completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert!(read("main.go").contains("println(shapes.Surface(2))"));
+    assert!(read("shapes/shapes.go").contains("// Surface is that of a square.\nfunc Surface(side int)"));
+    undo(&mut client, &task);
+    for (name, text) in files {
+        assert_eq!(read(name), text, "{name}");
+    }
+    completes(&mut client, "Make it four.");
+    assert!(read("main.go").contains("println(shapes.Area(4))"));
+    assert_eq!(client.shut_down(), 0);
+    let left = processes::with(&home.path("work").display().to_string());
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -370,6 +481,145 @@ turns:
     // Where it knows nothing, a server of ours is asked, of which there is none here.
     asked(&mut client, "definition", json!({ "isKnown": false }));
     client.state("completed");
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// Answers questions about code until the request has ended. Returns its end.
+fn answer_until_end(client: &mut Client, mut answer: impl FnMut(&Client, &Value) -> Value) -> Value {
+    loop {
+        let message = client.wait_for("a question about code, or the end", |message| {
+            message["method"] == "roo/code/ask"
+                || message["method"] == "roo/event" && is_end_of_request(&message["params"])
+        });
+        if message["method"] == "roo/event" {
+            return message["params"]["event"].clone();
+        }
+        let told = answer(client, &message["params"]);
+        client.reply(&message, told);
+    }
+}
+
+/// A range within a line.
+fn range(line: u32, from: u32, to: u32) -> Value {
+    json!({ "start": { "line": line, "character": from }, "end": { "line": line, "character": to } })
+}
+
+/// An editor that answers questions about code, in units of UTF-16.
+fn start_editor(home: &Home) -> Client {
+    let offer = json!({ "capabilities": {
+        "general": { "positionEncodings": ["utf-16"] },
+        "experimental": { "roo": { "codeAsk": true } },
+    } });
+    Client::start(home, Options::typed().with(offer))
+}
+
+#[test]
+fn an_editor_tells_hovers_and_actions_and_proposes_changes_that_the_server_judges_and_writes_as_one() {
+    let script = r#"
+turns:
+  - calls: [{ tool: hover, params: { path: a.py, line: 1, symbol: area } }]
+  - when: { contains: "area: int" }
+    calls: [{ tool: code_actions, params: { path: a.py, line: 1 } }]
+  - when: { contains: "- Shrink (quickfix), preferred" }
+    calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: area, new_name: size } }]
+  - when: { contains: ["<path>a.py</path><operation>modified</operation>", "<path>b.py</path><operation>modified</operation>"] }
+    calls: [{ tool: apply_code_action, params: { path: a.py, line: 1, title: Shrink } }]
+  - when: { contains: "<path>a.py</path><operation>modified</operation>" }
+    calls: [{ tool: apply_code_action, params: { path: a.py, line: 1, title: Grow } }]
+  - when: { contains: "The language server of the editor proposes nothing: it offers only `Shrink`." }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(&home, &[("a.py", "äreal = area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
+    let mut client = start_editor(&home);
+    let text = "𝒳 = 0; area = 1\n";
+    let open = client.open(&home.work("a.py"), text);
+    client.start_task("Rename it.");
+    let closed = uri(&home.work("b.py"));
+    let mut asked: Vec<String> = vec![];
+    let end = answer_until_end(&mut client, |client, params| {
+        let question = params["question"].as_str().unwrap();
+        asked.push(question.to_owned());
+        let version = client.documents[&open].version;
+        let change = |range: Value, text: &str| json!({ "range": range, "newText": text });
+        match question {
+            "hover" => {
+                assert_eq!(params["position"], json!({ "line": 0, "character": 8 }), "in UTF-16");
+                json!({ "isKnown": true, "text": "area: int" })
+            }
+            "actions" => {
+                let shrink = json!({ "title": "Shrink", "kind": "quickfix", "isPreferred": true });
+                json!({ "isKnown": true, "actions": [shrink] })
+            }
+            "rename" => {
+                assert_eq!(params["newName"], "size");
+                json!({ "isKnown": true, "files": [
+                    { "uri": open, "version": version, "edits": [change(range(0, 8, 12), "size")] },
+                    { "uri": closed, "edits": [change(range(0, 14, 18), "size"), change(range(1, 6, 10), "size")] },
+                ] })
+            }
+            "references" => {
+                let places = [json!({ "uri": open, "line": 0 }), json!({ "uri": closed, "line": 1 })];
+                json!({ "isKnown": true, "places": places })
+            }
+            "action" if params["title"] == "Shrink" => {
+                let edits = [change(range(0, 12, 15), "")];
+                json!({ "isKnown": true, "files": [{ "uri": open, "version": version, "edits": edits }] })
+            }
+            "action" => json!({ "isKnown": true, "refusal": "it offers only `Shrink`" }),
+            other => panic!("{other}"),
+        }
+    });
+    assert_eq!(end["state"], "completed", "{end}");
+    assert_eq!(client.documents[&open].text, "𝒳 = 0; size1\n");
+    assert_eq!(fs::read_to_string(home.work("b.py")).unwrap(), "from a import size\nprint(size)\n");
+    assert!(
+        asked.contains(&"references".to_owned()),
+        "uses that a rename leaves out are looked for: {asked:?}"
+    );
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn what_an_editor_proposes_about_other_texts_or_in_part_changes_nothing() {
+    let script = r#"
+turns:
+  - calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: area, new_name: old } }]
+  - when: { contains: There is no language server for this file here }
+    calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: area, new_name: stale } }]
+  - when: { contains: There is no language server for this file here }
+    calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: area, new_name: beyond } }]
+  - when: { contains: There is no language server for this file here }
+    calls: [{ tool: rename_symbol, params: { path: a.py, line: 1, symbol: area, new_name: part } }]
+  - when: { contains: ["leaves out", "b.py, where the symbol is used, so nothing was changed"] }
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(&home, &[("a.py", "area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
+    let mut client = start_editor(&home);
+    let open = client.open(&home.work("a.py"), "area = 1\n");
+    client.start_task("Rename it.");
+    let closed = uri(&home.work("b.py"));
+    let end = answer_until_end(&mut client, |_, params| {
+        let edits = |range: Value| json!([{ "range": range, "newText": "size" }]);
+        let own = json!({ "uri": open, "version": 1, "edits": edits(range(0, 0, 4)) });
+        let files = match params["newName"].as_str() {
+            // Of an earlier version of the document.
+            Some("old") => json!([{ "uri": open, "version": 0, "edits": edits(range(0, 0, 4)) }]),
+            // Of a text on disk of which the editor's server has not heard.
+            Some("stale") => json!([own, { "uri": closed, "edits": edits(range(1, 0, 4)) }]),
+            Some("beyond") => json!([{ "uri": open, "version": 1, "edits": edits(range(9, 0, 4)) }]),
+            Some(_) => json!([own]),
+            None => {
+                assert_eq!(params["question"], "references");
+                return json!({ "isKnown": true, "places": [{ "uri": open, "line": 0 }, { "uri": closed, "line": 0 }] });
+            }
+        };
+        json!({ "isKnown": true, "files": files })
+    });
+    assert_eq!(end["state"], "completed", "{end}");
+    assert_eq!(client.documents[&open].text, "area = 1\n");
+    assert_eq!(fs::read_to_string(home.work("b.py")).unwrap(), "from a import area\nprint(area)\n");
     assert_eq!(client.shut_down(), 0);
 }
 

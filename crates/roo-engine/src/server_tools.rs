@@ -53,9 +53,9 @@ pub trait ServerTools: Debug + Send + Sync {
         vec![]
     }
 
-    /// The prompts of the servers that are switched on, for users to write in messages.
-    fn prompts(&self) -> Vec<ServerPrompts> {
-        vec![]
+    /// The prompts of the servers that are switched on, for users to write in messages. Blocks no thread of the runtime.
+    fn prompts(&self) -> BoxFuture<'_, Vec<ServerPrompts>> {
+        Box::pin(std::future::ready(vec![]))
     }
 
     /// Waits, a bounded time, until a server can be called that is being started, or that is started by this. What is listed of

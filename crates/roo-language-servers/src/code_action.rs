@@ -20,6 +20,13 @@ pub struct CodeAction {
     pub is_preferred: bool,
 }
 
+impl CodeAction {
+    /// Makes an action of what is told of it, its title and kind on one line.
+    pub fn new(title: &str, kind: &str, is_preferred: bool) -> Self {
+        Self { title: one_line(title, TITLE), kind: one_line(kind, TITLE), is_preferred }
+    }
+}
+
 /// An action as the server sent it.
 pub(crate) struct OfferedAction {
     pub(crate) action: CodeAction,
@@ -35,11 +42,12 @@ pub(crate) fn offered(answer: &Value) -> Vec<OfferedAction> {
         if is_command || has_effect_elsewhere || !sent["disabled"].is_null() {
             return None;
         }
-        let action = CodeAction {
-            title: one_line(sent["title"].as_str()?, TITLE),
-            kind: one_line(sent["kind"].as_str().unwrap_or_default(), TITLE),
-            is_preferred: sent["isPreferred"].as_bool().unwrap_or(false),
-        };
+        let (kind, is_preferred) = (sent["kind"].as_str(), sent["isPreferred"].as_bool());
+        let action = CodeAction::new(
+            sent["title"].as_str()?,
+            kind.unwrap_or_default(),
+            is_preferred.unwrap_or_default(),
+        );
         Some(OfferedAction { action, sent: sent.clone() })
     };
     answer.as_array().into_iter().flatten().filter_map(action).take(ACTIONS).collect()

@@ -44,6 +44,25 @@ pub enum UnfitEdit {
 }
 
 impl WorkspaceEdit {
+    /// Creates an edit of these files.
+    ///
+    /// # Errors
+    /// The reason, without a full stop, where it is too large.
+    pub fn new(
+        proposed: impl IntoIterator<Item = (PathBuf, Vec<RangeEdit>)>,
+        encoding: Encoding,
+    ) -> Result<Self, String> {
+        let mut files: BTreeMap<PathBuf, Vec<RangeEdit>> = BTreeMap::new();
+        for (path, edits) in proposed {
+            files.entry(path).or_default().extend(edits);
+            if files.len() > FILES || files.values().map(Vec::len).sum::<usize>() > CHANGES {
+                return Err("it changes too much at once".to_owned());
+            }
+        }
+        files.retain(|_, edits| !edits.is_empty());
+        Ok(Self { files, encoding })
+    }
+
     /// Reads an answer of a server, null for no changes. Returns the reason where it wants something else than to change texts.
     pub(crate) fn read(answer: &Value, encoding: Encoding) -> Result<Self, String> {
         let mut files: BTreeMap<PathBuf, Vec<RangeEdit>> = BTreeMap::new();

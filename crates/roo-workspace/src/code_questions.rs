@@ -6,8 +6,19 @@ use super::Workspace;
 use super::editor::Editor;
 use super::editor::EditorId;
 use super::resolver::Resolved;
-use roo_protocol::code::{CodeAskParams, CodeAskResult, CodeQuestionKind};
+use roo_protocol::code::{CodeAskParams, CodeAskResult};
 use roo_text::position::{Encoding, Positions};
+
+/// What an editor's language servers know.
+#[derive(Clone, Debug)]
+pub struct EditorAnswer {
+    /// The editor.
+    pub editor: EditorId,
+    /// Unit of its positions.
+    pub encoding: Encoding,
+    /// Its answer.
+    pub result: CodeAskResult,
+}
 
 impl Workspace {
     /// Returns whether an editor can be asked about code.
@@ -15,15 +26,15 @@ impl Workspace {
         !self.code_editors().is_empty()
     }
 
-    /// Asks the editors about a place in a text of a file, given by its byte offset: the one that has the file open first. Returns the
-    /// first answer; none where no editor knows. The caller limits the time.
+    /// Asks the editors about a place in a text of a file, given by its byte offset: the one that has the file open first. Where the
+    /// place is in the question is filled in for each. Returns the first answer; none where no editor knows. The caller limits
+    /// the time.
     pub async fn ask_code(
         &self,
         file: &Resolved,
         (text, offset): (&str, usize),
-        question: CodeQuestionKind,
-        query: Option<String>,
-    ) -> Option<CodeAskResult> {
+        question: &CodeAskParams,
+    ) -> Option<EditorAnswer> {
         let document = self.documents.at(file.absolute());
         let mut editors = self.code_editors();
         if let Some(document) = &document {
@@ -33,9 +44,9 @@ impl Workspace {
             let spelled = document.as_ref().filter(|document| document.editor == id);
             let uri = spelled.map_or_else(|| file.uri(), |document| document.uri.clone());
             let position = Positions::new(text, encoding).position(offset);
-            let asked = CodeAskParams { question, uri, position, query: query.clone() };
-            if let Some(answer) = editor.ask_code(asked).await.filter(|answer| answer.is_known) {
-                return Some(answer);
+            let asked = CodeAskParams { uri, position, ..question.clone() };
+            if let Some(result) = editor.ask_code(asked).await.filter(|answer| answer.is_known) {
+                return Some(EditorAnswer { editor: id, encoding, result });
             }
         }
         None

@@ -38,6 +38,7 @@ mod walk;
 pub use self::ignore::ignore_problems;
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
+pub use code_questions::EditorAnswer;
 pub use commit::{WriteError, check_encodable};
 pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, EditorId, FileOperations, FilePurpose};

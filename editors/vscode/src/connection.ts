@@ -65,6 +65,8 @@ class OwnCommands implements StaticFeature {
 export class Connection implements vscode.Disposable {
   readonly #client: LanguageClient;
   #commands: readonly string[] = [];
+  /** How often a file is asked about now, so that the server is left out. */
+  readonly #aside = new Map<string, number>();
 
   constructor(start: Start, log: vscode.LogOutputChannel, handlers: Handlers) {
     const run: Executable = {
@@ -77,6 +79,10 @@ export class Connection implements vscode.Disposable {
       documentSelector: [{ scheme: "file" }],
       initializationOptions: start.initializationOptions,
       outputChannel: log,
+      middleware: {
+        provideHover: (document, position, token, next) => (this.#aside.has(document.uri.toString()) ? undefined : next(document, position, token)),
+        provideCodeActions: (document, range, context, token, next) => (this.#aside.has(document.uri.toString()) ? undefined : next(document, range, context, token)),
+      },
       errorHandler: {
         error: (_error, _message, count) => ({
           action: count !== undefined && count <= 3 ? ErrorAction.Continue : ErrorAction.Shutdown,
@@ -160,6 +166,19 @@ export class Connection implements vscode.Disposable {
   /** A document that the server has named. */
   document(uri: string): vscode.Uri {
     return this.#client.protocol2CodeConverter.asUri(uri);
+  }
+
+  /** Asks extensions about a file without this server, which is not to be told what it has said itself. */
+  async aside<T>(uri: vscode.Uri, ask: () => Thenable<T>): Promise<T> {
+    const file = uri.toString();
+    this.#aside.set(file, (this.#aside.get(file) ?? 0) + 1);
+    try {
+      return await ask();
+    } finally {
+      const left = (this.#aside.get(file) ?? 1) - 1;
+      if (left > 0) this.#aside.set(file, left);
+      else this.#aside.delete(file);
+    }
   }
 
   async dispose(): Promise<void> {

@@ -1704,14 +1704,18 @@ export type CodeAskParams = {
   question: CodeQuestionKind;
   /** The file that it is about. It need not be open. */
   uri: string;
-  /** The place in it, in the text as the editor has it. */
+  /** The place in it, in the text as the editor has it, counted in the negotiated encoding. */
   position: Position;
   /** Part of a name, for `symbols`. */
   query?: string | null;
+  /** The new name, for `rename`. */
+  newName?: string | null;
+  /** The title of the action, for `action`. */
+  title?: string | null;
 };
 
 /** Kinds of questions about code. */
-export type CodeQuestionKind = "references" | "definition" | "symbols";
+export type CodeQuestionKind = "references" | "definition" | "symbols" | "hover" | "rename" | "actions" | "action";
 
 /** Answer of a client to `roo/code/ask`. */
 export type CodeAskResult = {
@@ -1721,6 +1725,14 @@ export type CodeAskResult = {
   places?: CodePlace[];
   /** Symbols, for `symbols`. */
   symbols?: CodeSymbol[];
+  /** Text, for `hover`. */
+  text?: string | null;
+  /** Actions, for `actions`. */
+  actions?: OfferedCodeAction[];
+  /** Proposed changes, for `rename` and `action`: each file once. */
+  files?: ProposedFileEdits[];
+  /** Why nothing is proposed, in the words of the language server, for `rename` and `action`. */
+  refusal?: string | null;
 };
 
 /** A line of a file. */
@@ -1741,6 +1753,34 @@ export type CodeSymbol = {
   container?: string | null;
   /** Where it is defined. */
   place: CodePlace;
+};
+
+/** A fix or a refactoring that a language server of the editor offers. */
+export type OfferedCodeAction = {
+  /** Its title, by which it is asked for. */
+  title: string;
+  /** Its kind, such as `quickfix`. */
+  kind?: string | null;
+  /** True if it is what most users want. */
+  isPreferred?: boolean;
+};
+
+/** Proposed changes of a file's text. */
+export type ProposedFileEdits = {
+  /** The file. */
+  uri: string;
+  /** The version of the document that they are about; none for a file that is not open, of which they are about the text on disk. */
+  version?: number | null;
+  /** The changes, all against the text before, counted in the negotiated encoding. */
+  edits: ProposedTextEdit[];
+};
+
+/** New text for a range. */
+export type ProposedTextEdit = {
+  /** Range in the text before. */
+  range: Range;
+  /** Text to put there. */
+  newText: string;
 };
 
 /** The parameters of `roo/event`. */

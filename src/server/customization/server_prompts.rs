@@ -14,14 +14,13 @@ const SOURCE: &str = "mcp";
 /// The prompts of the connected servers, as messages name them. None in a workspace that is not trusted, where they are
 /// refused.
 pub(in crate::server) async fn server_prompts(services: &WorkspaceServices) -> Result<Vec<CommandItem>> {
-    let (customization, mcp) = (Arc::clone(&services.customization), Arc::clone(&services.mcp));
-    // Reads the disk, and starts servers within the runtime.
-    let listed = tokio::task::spawn_blocking(move || match customization.is_trusted() {
-        true => mcp.prompts(),
-        false => vec![],
-    });
+    let customization = Arc::clone(&services.customization);
+    let is_trusted = tokio::task::spawn_blocking(move || customization.is_trusted());
     let mut commands = Vec::new();
-    for server in listed.await.map_err(|_| Error::internal_error())? {
+    if !is_trusted.await.map_err(|_| Error::internal_error())? {
+        return Ok(commands);
+    }
+    for server in services.mcp.prompts().await {
         for prompt in server.prompts.as_deref().unwrap_or_default() {
             commands.push(CommandItem {
                 name: server.command(prompt),

@@ -21,6 +21,8 @@ use roo_workspace::{FileEdit, Purpose, ReadError, Resolved, TextEncoding, Worksp
 
 /// A change as it was recorded, with what is told of it.
 struct KnownChange {
+    /// The number of the event that has it.
+    seq: u64,
     path: String,
     lines: RecordedLines,
     /// The encoding of a file that the change deleted; none for plain UTF-8.
@@ -34,7 +36,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when the log can't be read.
     pub async fn changes(&self, task: &TaskId) -> Result<ChangesListResult, EngineError> {
-        Ok(located(self.known_changes(task).await?.1, self.workspace()).await)
+        Ok(located(self.known_changes(task).await?.1, self.workspace(), false).await)
     }
 
     /// Undoes changes as its user's edit, the newest first. What the user or anybody else has changed since stays and
@@ -57,12 +59,13 @@ impl Engine {
             params.change_ids.contains(&change.told.change_id) || params.path.as_ref() == Some(&change.path)
         };
         let mut by_file: BTreeMap<String, Vec<KnownChange>> = BTreeMap::new();
-        for change in known.into_iter().filter(is_chosen) {
+        for change in known {
             by_file.entry(change.path.clone()).or_default().push(change);
         }
+        by_file.retain(|_, changes| changes.iter().any(is_chosen));
         let mut result = ChangesUndoResult::default();
-        for (path, changes) in by_file {
-            self.undo_in_file((&tree, &params.task_id), &path, changes, by, &mut result).await;
+        for (path, all) in by_file {
+            self.undo_in_file((&tree, &params.task_id), &path, (&all, &is_chosen), by, &mut result).await;
         }
         Ok(result)
     }
@@ -71,10 +74,11 @@ impl Engine {
         &self,
         (tree, task): (&Tree, &TaskId),
         path: &str,
-        changes: Vec<KnownChange>,
+        (all, is_chosen): (&[KnownChange], &(dyn Fn(&KnownChange) -> bool + Sync)),
         by: &str,
         result: &mut ChangesUndoResult,
     ) {
+        let changes: Vec<&KnownChange> = all.iter().filter(|change| is_chosen(change)).collect();
         let conflict = |change: &KnownChange, reason: &str| UndoConflict {
             change_id: change.told.change_id.clone(),
             reason: reason.to_owned(),
@@ -98,7 +102,10 @@ impl Engine {
         // The encoding in which a file that was gone comes back.
         let mut encoding = None;
         for change in changes.iter().rev() {
-            match change.lines.undo(now.as_deref()) {
+            let remains =
+                |later: &&KnownChange| change.is_before(later) && !undone.contains(&later.told.change_id);
+            let lines = change.lines.followed_by(all.iter().filter(remains).map(|later| &later.lines));
+            match lines.undo(now.as_deref()).or_else(|| change.lines.undo(now.as_deref())) {
                 Some(text) => {
                     if now.is_none() {
                         encoding = Some(change.encoding.unwrap_or(TextEncoding::UTF_8));
@@ -195,7 +202,7 @@ async fn known_changes(
                         line: None,
                     };
                     let (path, lines) = (file.path.clone(), lines.clone());
-                    found.push(KnownChange { path, lines, encoding: file.encoding, told });
+                    found.push(KnownChange { seq: record.seq, path, lines, encoding: file.encoding, told });
                 }
             }
         })
@@ -208,8 +215,29 @@ async fn known_changes(
     Ok((tree, found))
 }
 
-/// Finds out where changes are now, by file. Each file is read once.
-async fn located(known: Vec<KnownChange>, workspace: &Workspace) -> ChangesListResult {
+impl KnownChange {
+    /// Returns whether another change of the same file is of a later call.
+    fn is_before(&self, other: &Self) -> bool {
+        self.seq < other.seq
+    }
+
+    /// The line, counted from 0, where a text holds it, among all changes of its file; none where it doesn't.
+    fn find(&self, all: &[Self], text: Option<&str>) -> Option<usize> {
+        let later = all.iter().filter(|later| self.is_before(later)).map(|later| &later.lines);
+        self.lines.followed_by(later).find(text).or_else(|| self.lines.find(text))
+    }
+}
+
+/// A file that was created and changed since as one change, where it is still as these left it.
+fn as_created(known: &[KnownChange], text: Option<&str>) -> Option<RecordedChange> {
+    let (first, later) = known.split_first()?;
+    let created = first.lines.created(later.iter().map(|change| &change.lines))?;
+    let told = RecordedChange { new_text: created, line: Some(1), ..first.told.clone() };
+    (text == Some(told.new_text.as_str())).then_some(told)
+}
+
+/// Finds out where changes are now, by file. Each file is read once. With `is_merged`, a file that the request created is one change.
+async fn located(known: Vec<KnownChange>, workspace: &Workspace, is_merged: bool) -> ChangesListResult {
     let mut by_path: BTreeMap<String, Vec<KnownChange>> = BTreeMap::new();
     for change in known {
         by_path.entry(change.path.clone()).or_default().push(change);
@@ -218,12 +246,19 @@ async fn located(known: Vec<KnownChange>, workspace: &Workspace) -> ChangesListR
     for (path, known) in by_path {
         let Ok(place) = workspace.resolve(&path, Purpose::Read) else { continue };
         let text = text_of(workspace, &place).await.ok();
-        let changes = known.into_iter().map(|KnownChange { lines, mut told, .. }| {
-            let line = text.as_ref().and_then(|text| lines.find(text.as_deref()));
-            told.line = line.and_then(|line| u32::try_from(line + 1).ok());
-            told
-        });
-        let changes = changes.collect();
+        let created =
+            text.as_ref().filter(|_| is_merged).and_then(|text| as_created(&known, text.as_deref()));
+        let changes = match created {
+            Some(created) => vec![created],
+            None => {
+                let located = known.iter().map(|change| {
+                    let line = text.as_ref().and_then(|text| change.find(&known, text.as_deref()));
+                    let line = line.and_then(|line| u32::try_from(line + 1).ok());
+                    RecordedChange { line, ..change.told.clone() }
+                });
+                located.collect()
+            }
+        };
         let open = workspace.documents().at(place.absolute());
         let uri = open.map_or_else(|| place.uri(), |document| document.uri);
         files.push(ChangedFile { uri, path, changes });
@@ -253,7 +288,7 @@ impl RequestChanges for ChangesSoFar {
             let known = known_changes(self.directory.clone(), &self.request).await;
             let mut known = known.map_err(|error| error.to_string())?.1;
             known.retain(|change| path.is_none_or(|path| change.path == path));
-            let changes = located(known, &self.workspace).await;
+            let changes = located(known, &self.workspace, true).await;
             Ok(RequestDiff { text: as_diff(&changes), files: changes.files.len() })
         })
     }

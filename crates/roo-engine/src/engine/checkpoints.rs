@@ -435,7 +435,7 @@ impl Engine {
             self.workspace().settle().await;
             let mut folders: BTreeMap<Option<usize>, FolderEvidence> = BTreeMap::new();
             for file in &restore.digests {
-                let now = digest_now(self.workspace(), &file.path).await;
+                let now = digests_now(self.workspace(), &file.path).await;
                 folders.entry(folder_of(self.workspace(), &file.path)).or_default().add(file, now.ok());
             }
             let unchanged = unchanged_folders(&folders);
@@ -612,6 +612,21 @@ impl Engine {
             }
             after => after,
         };
+        let after = match after {
+            // An editor minds the encoding of what it has open itself.
+            Some(bytes @ Content::Bytes(_))
+                if self.workspace().documents().at(place.absolute()).is_some() =>
+            {
+                let text =
+                    bytes.text().map(|text| Content::Text(restore_plan::without_mark(&text).to_owned()));
+                if text.is_none() {
+                    let reason = "it was not text, and an editor has it open as text".to_owned();
+                    return told.left_out.push(LeftOutFile { path, reason });
+                }
+                text
+            }
+            after => after,
+        };
         match self.plan_edit(place, saved, before.as_ref(), after.as_ref(), files).await {
             Ok(true) => {}
             Ok(false) => return,
@@ -720,9 +735,26 @@ async fn content_now(workspace: &Workspace, path: &str) -> Result<Option<Content
     }
 }
 
-/// The digest of a file's content; none where no file is.
-async fn digest_now(workspace: &Workspace, path: &str) -> Result<Option<Digest>, String> {
-    content_now(workspace, path).await.map(|content| content.map(|content| content.digest()))
+/// Digests by which a content is known: of the text, and of the bytes in whatever encoding.
+type ContentDigests = [Digest; 2];
+
+/// The digests of a file's content; none where no file is.
+async fn digests_now(workspace: &Workspace, path: &str) -> Result<Option<ContentDigests>, String> {
+    let place = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
+    match workspace.read_to_replace(&place).await {
+        Ok(Contents::Text(file)) => Ok(Some([Digest::of(file.text), file.digest])),
+        Ok(Contents::Binary { digest, .. }) => Ok(Some([digest; 2])),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns whether a content is the one of a digest.
+fn is_it(now: Option<&ContentDigests>, digest: Option<Digest>) -> bool {
+    match (now, digest) {
+        (Some(now), Some(digest)) => now.contains(&digest),
+        (now, digest) => now.is_none() && digest.is_none(),
+    }
 }
 
 /// A content as bytes, of a text in this encoding.
@@ -788,8 +820,8 @@ pub(super) async fn not_restored(workspace: &Workspace, restore: &Restore) -> Ve
     workspace.settle().await;
     let mut left = Vec::new();
     for file in &restore.digests {
-        let now = digest_now(workspace, &file.path).await;
-        if now != Ok(file.after) {
+        let now = digests_now(workspace, &file.path).await;
+        if !now.is_ok_and(|now| is_it(now.as_ref(), file.after)) {
             left.push(file.path.clone());
         }
     }
@@ -808,11 +840,10 @@ struct FolderEvidence {
 
 impl FolderEvidence {
     /// Looks at a file; none for one that can't be read.
-    fn add(&mut self, file: &RestoredDigests, now: Option<Option<Digest>>) {
-        if file.before != file.after {
-            self.is_written |= now == Some(file.after);
-            self.is_unwritten |= now == Some(file.before);
-        }
+    fn add(&mut self, file: &RestoredDigests, now: Option<Option<ContentDigests>>) {
+        let Some(now) = now.filter(|_| file.before != file.after) else { return };
+        self.is_written |= is_it(now.as_ref(), file.after);
+        self.is_unwritten |= is_it(now.as_ref(), file.before);
     }
 }
 
@@ -1017,7 +1048,7 @@ mod tests {
         for (before, after, now) in files {
             let [before, after, now] = [before, after, now].map(|text| Some(Digest::of(text)));
             let file = RestoredDigests { path: "a".into(), before, after };
-            evidence.add(&file, Some(now));
+            evidence.add(&file, Some(now.map(|now| [now; 2])));
         }
         evidence
     }

@@ -390,8 +390,8 @@ async fn follow_command(
     if !outcome.changes.is_empty() && !around.services.is_worktree {
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
-        // What a command removed is known by text that is UTF-8 alone.
-        let (encodings, binaries) = (RemovedEncodings::default(), BinaryContents::default());
+        // What a command removed is text in UTF-8, or kept by its bytes.
+        let (encodings, binaries) = (RemovedEncodings::default(), std::mem::take(&mut outcome.binaries));
         let save = move || services.checkpoints.save(&task, &changes, &encodings, &binaries, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }

@@ -1,13 +1,14 @@
 //! What becomes of one file when changes are undone: from its content as it is now, back through the changes, the newest
 //! first. What the user changed since is merged and never replaced; what is no text can't be merged.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::tool_run::{RecordedLines, SavedContent, SavedFile};
 use roo_protocol::ids::Digest;
 use roo_text::merge::{Merge, SideNames};
-use roo_workspace::TextEncoding;
+use roo_workspace::{Contents, TextEncoding};
 
 /// The byte order mark, which texts of open documents don't have.
 const BOM: char = '\u{feff}';
@@ -27,6 +28,17 @@ impl Content {
         match self {
             Self::Text(text) => Digest::of(text),
             Self::Bytes(bytes) => Digest::of(bytes),
+        }
+    }
+
+    /// Its text, where it is some in any encoding.
+    pub(super) fn text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Bytes(bytes) => match Contents::from_bytes(bytes.to_vec()) {
+                Contents::Text(text) if !text.lossy => Some(Cow::Owned(text.text)),
+                Contents::Text(_) | Contents::Binary { .. } => None,
+            },
         }
     }
 }
@@ -157,12 +169,11 @@ impl Step<'_> {
         if is_same(&ours, &theirs) || is_same(&base, &theirs) {
             return Restored::Content(ours);
         }
-        let (base, ours, theirs) = match (&base, &ours, &theirs) {
-            (Some(Content::Text(base)), Some(Content::Text(ours)), Some(Content::Text(theirs))) => {
-                (base, ours, theirs)
-            }
-            (base, ours, theirs) => {
-                let reason = match (base, ours, theirs) {
+        let texts = [&base, &ours, &theirs].map(|content| content.as_ref()?.text());
+        let (base, ours, theirs) = match &texts {
+            [Some(base), Some(ours), Some(theirs)] => (base, ours, theirs),
+            _ => {
+                let reason = match (&base, &ours, &theirs) {
                     (_, None, _) => "it was deleted since",
                     (None, _, _) => "there is another file of this name by now",
                     (_, _, None) => "it was changed since it was created",
@@ -206,8 +217,13 @@ pub(super) fn without_mark(text: &str) -> &str {
 
 fn is_same(one: &Option<Content>, other: &Option<Content>) -> bool {
     match (one, other) {
-        (Some(Content::Text(one)), Some(Content::Text(other))) => without_mark(one) == without_mark(other),
-        (one, other) => one == other,
+        (Some(Content::Bytes(one)), Some(Content::Bytes(other))) => one == other,
+        // What a command wrote in another encoding is kept by its bytes, and read as text.
+        (Some(one), Some(other)) => match (one.text(), other.text()) {
+            (Some(one), Some(other)) => without_mark(&one) == without_mark(&other),
+            _ => false,
+        },
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
@@ -239,6 +255,32 @@ mod tests {
 
     fn text(text: &str) -> Restored {
         Restored::Content(Some(Content::Text(text.to_owned())))
+    }
+
+    #[test]
+    fn text_that_a_command_wrote_in_another_encoding_is_restored_by_its_bytes() {
+        let mut contents = LoadedContents::new();
+        let mut keep = |bytes: &[u8]| {
+            let digest = Digest::of(bytes);
+            contents.insert(digest, bytes.to_vec());
+            SavedContent::KeptBytes(digest)
+        };
+        let (old, new) = (b"gr\xfcn und blau\nb\nc\nd\n", b"gr\xfcn und rot\nb\nc\nd\n");
+        let (before, after) = (keep(old), keep(new));
+        let file = SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let back = |now: Content| undo(&[&file], Some(now), &contents);
+        let bytes = |bytes: &[u8]| Content::Bytes(bytes.into());
+        assert_eq!(
+            back(Content::Text("grün und rot\nb\nc\nd\n".into())),
+            Restored::Content(Some(bytes(old)))
+        );
+        assert_eq!(
+            back(Content::Text("grün und rot\nb\nc\nmine\n".into())),
+            text("grün und blau\nb\nc\nmine\n")
+        );
+        assert_eq!(back(bytes(new)), Restored::Content(Some(bytes(old))));
+        let other = Restored::Conflict { reason: "it was changed since, and is not text", marked: None };
+        assert_eq!(back(bytes(b"\x00\xff\x01")), other);
     }
 
     #[test]

@@ -335,8 +335,8 @@ impl Expansion<'_> {
         written: &str,
     ) -> Option<Option<(ServerPrompts, Vec<ServerPrompt>)>> {
         let servers = self.sources.servers;
-        let named = || servers.prompts().into_iter().find(|known| known.is_named(server));
-        let mut known = named()?;
+        let named = async || servers.prompts().await.into_iter().find(|known| known.is_named(server));
+        let mut known = named().await?;
         if !self.sources.trusted {
             self.note(written, "the workspace is not trusted, so nothing of MCP servers is used");
             return Some(None);
@@ -344,7 +344,7 @@ impl Expansion<'_> {
         if known.prompts.is_err() {
             // It may be starting. At the limit, and where it does not start, its prompts say so.
             let _ = timeout(SERVER_START, servers.connected(&known.server)).await;
-            known = named()?;
+            known = named().await?;
         }
         match known.prompts.clone() {
             Ok(prompts) => Some(Some((known, prompts))),

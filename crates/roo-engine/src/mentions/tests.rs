@@ -449,11 +449,12 @@ impl ServerTools for Prompts {
         vec![]
     }
 
-    fn prompts(&self) -> Vec<ServerPrompts> {
+    fn prompts(&self) -> BoxFuture<'_, Vec<ServerPrompts>> {
         let argument = PromptArgument { name: "table".to_owned(), required: true };
         let rows = ServerPrompt { name: "rows".to_owned(), description: None, arguments: vec![argument] };
         let failed = ServerPrompts { server: "mail".to_owned(), prompts: Err("failed".to_owned()) };
-        vec![ServerPrompts { server: "db \"x\"".to_owned(), prompts: Ok(vec![rows]) }, failed]
+        let usable = ServerPrompts { server: "db \"x\"".to_owned(), prompts: Ok(vec![rows]) };
+        Box::pin(std::future::ready(vec![usable, failed]))
     }
 
     fn call<'a>(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use roo_protocol::ids::Digest;
+use roo_trace::record::Side;
 
 /// Contents by their digests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +18,26 @@ impl BinaryContents {
         self.0.insert(Digest::of(&bytes), bytes);
     }
 
+    /// A file with this content, which is added where it is no text.
+    pub(crate) fn side(&mut self, bytes: Vec<u8>) -> Side {
+        match String::from_utf8(bytes) {
+            Ok(text) => Side::text(text),
+            Err(no_text) => {
+                let bytes = no_text.into_bytes();
+                let side = Side::Opaque(Digest::of(&bytes));
+                self.add(bytes);
+                side
+            }
+        }
+    }
+
+    /// Adds all contents of others.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// The content of this digest.
-    pub(super) fn of(&self, digest: Digest) -> Option<&[u8]> {
+    pub(crate) fn of(&self, digest: Digest) -> Option<&[u8]> {
         self.0.get(&digest).map(AsRef::as_ref)
     }
 }

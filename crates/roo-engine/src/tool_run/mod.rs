@@ -5,6 +5,7 @@ mod background;
 mod binary_contents;
 mod command_runner;
 mod context;
+mod later_changes;
 mod outcome;
 mod recorded;
 mod removed_encodings;

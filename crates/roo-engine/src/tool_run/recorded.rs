@@ -17,7 +17,7 @@ const LARGEST: usize = 256 << 10;
 /// The most files of one call whose changes are recorded.
 const MOST_FILES: usize = 200;
 /// Lines kept on either side of a change.
-const CONTEXT: usize = 3;
+pub(super) const CONTEXT: usize = 3;
 
 /// A file that a call changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -59,8 +59,8 @@ pub enum WhyLeftOut {
     /// It is too large.
     #[error("it is larger than {} MiB", LARGEST_CONTENT >> 20)]
     TooLarge,
-    /// It is no text, or nobody knows it.
-    #[error("it is not text, is larger than {} MiB, or its content from before the change is not known", LARGEST_CONTENT >> 20)]
+    /// Nobody knows it.
+    #[error("it is larger than {} MiB, or its content from before the change is not known", LARGEST_CONTENT >> 20)]
     Unknown,
     /// The disk refused it.
     #[error("its content could not be written to the state directory")]
@@ -80,10 +80,13 @@ impl SavedContent {
         contents.keep(text.as_bytes()).map(|(digest, is_new)| (Self::Kept(digest), is_new))
     }
 
-    /// Keeps what is no text, unless it is too large.
-    fn keep_bytes(bytes: &[u8], contents: &Contents) -> io::Result<(Self, bool)> {
+    /// Keeps what is no text, unless it holds a secret or is too large.
+    fn keep_bytes(bytes: &[u8], contents: &Contents, mask: &TextMask) -> io::Result<(Self, bool)> {
         if bytes.len() as u64 > LARGEST_CONTENT {
             return Ok((Self::LeftOut(WhyLeftOut::TooLarge), false));
+        }
+        if mask.finds_in(bytes) {
+            return Ok((Self::LeftOut(WhyLeftOut::Secret), false));
         }
         contents.keep(bytes).map(|(digest, is_new)| (Self::KeptBytes(digest), is_new))
     }
@@ -131,7 +134,7 @@ pub fn save(
         let kept = match side {
             Side::Absent => return SavedContent::Absent,
             Side::Opaque(digest) => match binaries.of(*digest) {
-                Some(bytes) => SavedContent::keep_bytes(bytes, contents),
+                Some(bytes) => SavedContent::keep_bytes(bytes, contents, mask),
                 None => return SavedContent::LeftOut(WhyLeftOut::Unknown),
             },
             Side::Text { text, .. } => SavedContent::keep(Some(text), contents, mask),

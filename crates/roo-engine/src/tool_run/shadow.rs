@@ -1,7 +1,7 @@
 //! Shadow repositories: what a command that nothing supervises changes, found by comparing the workspace before it and
 //! after it.
 //!
-//! Each workspace folder has one, in the state directory. Git keeps the texts there and sees by its index which files may
+//! Each workspace folder has one, in the state directory. Git keeps the contents there and sees by its index which files may
 //! have changed, so a later snapshot reads only those. Nothing of the user's own repository takes part: neither its
 //! directory, index, configuration and hooks nor the filters of its attributes. The files are those that agents may
 //! see: not what ignore files or `.rooignore` leave out, not nested repositories, and nothing that holds a secret.
@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::binary_contents::BinaryContents;
 use roo_durable::LARGEST_CONTENT;
 use roo_process::{ProcessOutput, run_for_output};
 use roo_protocol::ids::Digest;
@@ -33,7 +34,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const TIDYING: Duration = Duration::from_secs(600);
 /// The most files of a folder. A larger one has no snapshots.
 const MOST_FILES: usize = 100_000;
-/// The most that is read of what git prints: the texts of all files that one command changed, in bytes.
+/// The most that one snapshot of a folder adds of files that are no text, in bytes. What is beyond is left out until it changes.
+const BINARIES: u64 = 64 << 20;
+/// The most that is read of what git prints: the contents of all files that one command changed, in bytes.
 const OUTPUT: u64 = 256 << 20;
 /// The object name of a file that isn't there.
 const NO_OBJECT: &[u8] = b"0000000000000000000000000000000000000000";
@@ -196,8 +199,12 @@ impl ShadowRepositories {
     /// What has changed since a snapshot, but for what others are known to have written: of a file that they and the command
     /// wrote, the content before is only known by its digest. Names that an ignore file began to
     /// admit meanwhile are no new files.
-    pub(crate) async fn changes(&self, before: Snapshot, sources: &Sources) -> Vec<FileChange> {
-        let Some(after) = self.snapshot(sources).await else { return vec![] };
+    pub(crate) async fn changes(
+        &self,
+        before: Snapshot,
+        sources: &Sources,
+    ) -> (Vec<FileChange>, BinaryContents) {
+        let Some(after) = self.snapshot(sources).await else { return Default::default() };
         let compared = timeout(DEADLINE, self.compare(&before, &after, sources)).await;
         self.note(compared.unwrap_or(Err(ShadowError::TimedOut))).unwrap_or_default()
     }
@@ -207,10 +214,10 @@ impl ShadowRepositories {
         before: &Snapshot,
         after: &Snapshot,
         sources: &Sources,
-    ) -> Result<Vec<FileChange>, ShadowError> {
+    ) -> Result<(Vec<FileChange>, BinaryContents), ShadowError> {
         let git = find_git(sources)?;
         let written = sources.workspace.written_since(&before.since);
-        let mut changes = Vec::new();
+        let (mut changes, mut binaries) = (Vec::new(), BinaryContents::default());
         let folders = folders_of(&sources.workspace).into_iter();
         for (number, (folder, (before, after))) in
             folders.zip(before.folders.iter().zip(&after.folders)).enumerate()
@@ -219,7 +226,7 @@ impl ShadowRepositories {
                 continue;
             }
             let shadow = self.open(&git, folder).await?;
-            let found = shadow.compare(before, &after.tree).await?;
+            let found = shadow.compare(before, &after.tree, &mut binaries).await?;
             let top = shadow.repository.folder.absolute();
             changes.extend(found.into_iter().filter_map(|mut change| {
                 let absolute = top.join(&change.path);
@@ -236,7 +243,7 @@ impl ShadowRepositories {
             }));
             shadow.repository.tidy();
         }
-        Ok(changes)
+        Ok((changes, binaries))
     }
 
     async fn open(&self, git: &Path, folder: Resolved) -> Result<Shadow, ShadowError> {
@@ -375,7 +382,12 @@ impl Shadow {
     }
 
     /// What differs between a snapshot and a later tree, by paths in the folder.
-    async fn compare(&self, before: &FolderSnapshot, after: &str) -> Result<Vec<FileChange>, ShadowError> {
+    async fn compare(
+        &self,
+        before: &FolderSnapshot,
+        after: &str,
+        binaries: &mut BinaryContents,
+    ) -> Result<Vec<FileChange>, ShadowError> {
         let arguments = ["diff-tree", "-r", "-z", "--raw", "--no-renames", &before.tree, after];
         let printed = self.git(&arguments, None).await?;
         let mut fields = printed.split(|byte| *byte == 0);
@@ -390,7 +402,7 @@ impl Shadow {
         }
         let wanted: Vec<&Vec<u8>> =
             entries.iter().flat_map(|(_, old, new)| [old, new]).filter(|name| **name != NO_OBJECT).collect();
-        let texts = self.texts(&wanted).await?;
+        let sides = self.sides(&wanted, binaries).await?;
         let is_ignore_file = |path: &str| {
             matches!(Path::new(path).file_name().and_then(OsStr::to_str), Some(".gitignore" | ".rooignore"))
         };
@@ -402,11 +414,13 @@ impl Shadow {
                 // It may have been there before.
                 continue;
             }
-            let side = |name: &Vec<u8>| texts.get(name).map(|text| Side::text(Arc::clone(text)));
+            let side = |name: &Vec<u8>| sides.get(name).cloned();
             let (before, after) = match (was_there, new != NO_OBJECT) {
                 (true, true) => (side(&old), side(&new)),
                 (false, _) => (Some(Side::Absent), side(&new)),
-                (true, false) => (side(&old), left_there(&self.repository.folder.absolute().join(&path))),
+                (true, false) => {
+                    (side(&old), left_there(&self.repository.folder.absolute().join(&path), binaries))
+                }
             };
             let (Some(before), Some(after)) = (before, after) else { continue };
             if before != after {
@@ -416,11 +430,15 @@ impl Shadow {
         Ok(changes)
     }
 
-    /// The texts of these objects, as far as they are some.
-    async fn texts(&self, objects: &[&Vec<u8>]) -> Result<HashMap<Vec<u8>, Arc<str>>, ShadowError> {
-        let mut texts = HashMap::new();
+    /// Files with the contents of these objects. Those that are no text are added.
+    async fn sides(
+        &self,
+        objects: &[&Vec<u8>],
+        binaries: &mut BinaryContents,
+    ) -> Result<HashMap<Vec<u8>, Side>, ShadowError> {
+        let mut sides = HashMap::new();
         if objects.is_empty() {
-            return Ok(texts);
+            return Ok(sides);
         }
         let mut input = Vec::new();
         for object in objects {
@@ -435,12 +453,10 @@ impl Shadow {
             let (name, size) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
             let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<usize>().ok());
             let Some((content, next)) = size.and_then(|size| behind.split_at_checked(size)) else { break };
-            if let Ok(text) = std::str::from_utf8(content) {
-                texts.insert(name.to_vec(), text.into());
-            }
+            sides.insert(name.to_vec(), binaries.side(content.to_vec()));
             rest = next.strip_prefix(b"\n").unwrap_or(next);
         }
-        Ok(texts)
+        Ok(sides)
     }
 }
 
@@ -492,17 +508,17 @@ struct Sorted {
     left_out: LeftOut,
 }
 
-/// Tells texts without secrets from what is not kept. Reads the files.
+/// Tells contents without secrets from what is not kept. Reads the files.
 fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources) -> Sorted {
     let mut sorted = Sorted { keep: Vec::new(), left_out: LeftOut::new() };
-    let mut mask = None;
+    let (mut mask, mut left) = (None, BINARIES);
     for name in doubtful {
         let path = folder.join(&name);
         let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
         let stamp = Stamp::of(&found);
         let is_kept = known.get(&name) != Some(&stamp)
             && found.len() <= LARGEST_CONTENT
-            && is_text_without_secret(&path, mask.get_or_insert_with(|| (sources.mask)()));
+            && may_be_kept(&path, mask.get_or_insert_with(|| (sources.mask)()), &mut left);
         match is_kept {
             true => sorted.keep.push(name),
             false => drop(sorted.left_out.insert(name, stamp)),
@@ -511,9 +527,18 @@ fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources
     sorted
 }
 
-fn is_text_without_secret(path: &Path, mask: &TextMask) -> bool {
-    let text = fs::read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    text.is_some_and(|text| mask.masked(&text).is_none())
+/// Returns whether a file holds no secret and, where it is no text, is among so many bytes, of which it is taken.
+fn may_be_kept(path: &Path, mask: &TextMask, left: &mut u64) -> bool {
+    match fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => mask.masked(&text).is_none(),
+        Ok(Err(no_text)) => {
+            let bytes = no_text.as_bytes();
+            let Some(rest) = left.checked_sub(bytes.len() as u64) else { return false };
+            *left = rest;
+            !mask.finds_in(bytes)
+        }
+        Err(_) => false,
+    }
 }
 
 fn digest(side: &Side) -> Option<Digest> {
@@ -524,16 +549,14 @@ fn digest(side: &Side) -> Option<Digest> {
 }
 
 /// What is in the place of a file that is no longer in the snapshot; none where that can't be told.
-fn left_there(path: &Path) -> Option<Side> {
+fn left_there(path: &Path, binaries: &mut BinaryContents) -> Option<Side> {
     match fs::symlink_metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Some(Side::Absent)
         }
         Ok(found) if found.is_dir() => Some(Side::Absent),
         Ok(found) if found.is_file() && found.len() <= LARGEST_CONTENT => {
-            let bytes = fs::read(path).ok()?;
-            let digest = Digest::of(&bytes);
-            Some(String::from_utf8(bytes).map_or(Side::Opaque(digest), Side::text))
+            fs::read(path).ok().map(|bytes| binaries.side(bytes))
         }
         Ok(_) | Err(_) => None,
     }
@@ -592,7 +615,7 @@ mod tests {
 
         /// What has changed since a snapshot, by paths.
         async fn changes(&self, before: Snapshot) -> Vec<(String, Side, Side)> {
-            let changes = self.shadow.changes(before, &self.sources).await;
+            let (changes, _) = self.shadow.changes(before, &self.sources).await;
             assert_eq!(self.shadow.problem(), None);
             changes.into_iter().map(|change| (change.path, change.before, change.after)).collect()
         }
@@ -623,9 +646,27 @@ mod tests {
         let fixture = Fixture::new(&[("a", "a\n")]);
         let mut before = fixture.snapshot().await;
         before.folders[0].tree = "0123456789".repeat(4);
-        assert_eq!(fixture.shadow.changes(before, &fixture.sources).await, []);
+        assert_eq!(fixture.shadow.changes(before, &fixture.sources).await.0, []);
         let problem = fixture.shadow.problem().unwrap();
         assert!(problem.contains("(diff-tree)"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_kept_by_its_bytes_unless_it_holds_a_secret() {
+        let fixture = Fixture::new(&[]);
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let wide: Vec<u8> = secret.bytes().flat_map(|byte| [byte, 0]).collect();
+        for (name, bytes) in [("plain", vec![0xff, 0]), ("wide", [vec![0xff, 0xd8], wide].concat())] {
+            fs::write(fixture.path(name), bytes).unwrap();
+        }
+        let before = fixture.snapshot().await;
+        fs::write(fixture.path("plain"), [0xff, 1]).unwrap();
+        fs::remove_file(fixture.path("wide")).unwrap();
+        let (changes, binaries) = fixture.shadow.changes(before, &fixture.sources).await;
+        let [change] = changes.as_slice() else { panic!("{changes:?}") };
+        let of = |side: &Side| binaries.of(digest(side).unwrap()).map(<[u8]>::to_vec);
+        assert_eq!((change.path.as_str(), of(&change.before)), ("plain", Some(vec![0xff, 0])));
+        assert_eq!(of(&change.after), Some(vec![0xff, 1]));
     }
 
     #[tokio::test]
@@ -633,7 +674,8 @@ mod tests {
         let fixture = Fixture::new(&[]);
         for number in 0..3 {
             let name = format!("{number}.bin");
-            fs::write(fixture.path(&name), b"\xff").unwrap();
+            let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+            fs::write(fixture.path(&name), [b"\xff", secret.as_bytes()].concat()).unwrap();
             fixture.snapshot().await;
             let left_out: Vec<String> =
                 fixture.shadow.left_out().values().flat_map(HashMap::keys).cloned().collect();

@@ -13,7 +13,9 @@ use roo_catalog::SymbolAt;
 use roo_language_servers::{
     Answer, CodeAction, Document, LanguageServers, Location, Place, Problem, Question, Reply, Symbol,
 };
-use roo_protocol::code::{CodeAskResult, CodePlace, CodeQuestionKind, CodeSymbol};
+use roo_protocol::code::{
+    CodeAskParams, CodeAskResult, CodePlace, CodeQuestionKind, CodeSymbol, OfferedCodeAction,
+};
 use roo_protocol::editor::Severity;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::{counted, exact_line, one_line};
@@ -28,8 +30,14 @@ const LINE: usize = 200;
 /// The most places or symbols of an editor's answer.
 const ANSWERED: usize = 5000;
 
+/// The most actions of an editor's answer.
+const ACTIONS: usize = 50;
+
+/// The most bytes that are shown of an editor's text.
+const TEXT: usize = 16 << 10;
+
 /// Time limit for an editor's language servers.
-const EDITOR: Duration = Duration::from_secs(20);
+pub(super) const EDITOR: Duration = Duration::from_secs(20);
 
 /// The most documents of an editor that a server is shown.
 const DOCUMENTS: usize = 50;
@@ -182,38 +190,72 @@ impl CodeQuestion {
 impl CodeQuestion {
     /// What the language servers answer that an editor runs; none where they don't, or not in time.
     async fn ask_editor(&self, workspace: &Workspace, place: (&str, usize)) -> Option<Reply> {
-        let (kind, query) = match &self.question {
-            Question::References => (CodeQuestionKind::References, None),
-            Question::Definition => (CodeQuestionKind::Definition, None),
-            Question::Symbols(query) => (CodeQuestionKind::Symbols, Some(query.clone())),
+        if self.question == Question::Problems {
             // It has told them unasked.
-            Question::Problems => {
-                let mut problems = problems_of(workspace.report_of(&self.place)?);
-                problems.sort_by_key(|problem| (problem.line, problem.column));
-                let answer = Answer::Problems(problems);
-                return Some(Reply { answer, is_loading: false, trouble: None });
-            }
-            // An editor's hovers are of whatever it has, this server among it; the others change with what a server offers.
-            Question::Hover | Question::Actions | Question::Action(_) | Question::Rename(_) => return None,
-        };
-        let asked = workspace.ask_code(&self.place, place, kind, query);
-        let CodeAskResult { places, symbols, .. } = timeout(EDITOR, asked).await.ok()??;
-        let location = |place: &CodePlace| Some(Location { path: path_of(&place.uri)?, line: place.line });
-        let answer = match kind {
-            CodeQuestionKind::References | CodeQuestionKind::Definition => {
-                let found: BTreeSet<Location> = places.iter().take(ANSWERED).filter_map(location).collect();
-                Answer::Locations(found.into_iter().collect())
-            }
-            CodeQuestionKind::Symbols => {
-                let symbol = |symbol: &CodeSymbol| {
-                    let container = symbol.container.as_deref().unwrap_or_default();
-                    Some(Symbol::new(&symbol.name, symbol.kind.into(), container, location(&symbol.place)?))
-                };
-                Answer::Symbols(symbols.iter().take(ANSWERED).filter_map(symbol).collect())
-            }
-        };
+            let mut problems = problems_of(workspace.report_of(&self.place)?);
+            problems.sort_by_key(|problem| (problem.line, problem.column));
+            return Some(Reply { answer: Answer::Problems(problems), is_loading: false, trouble: None });
+        }
+        let question = for_editor(&self.question)?;
+        let asked = workspace.ask_code(&self.place, place, &question);
+        let answer = answer_of(question.question, timeout(EDITOR, asked).await.ok()??.result)?;
         Some(Reply { answer, is_loading: false, trouble: None })
     }
+}
+
+/// A question as editors are asked it, but for the place; none for one that they are not asked.
+pub(super) fn for_editor(question: &Question) -> Option<CodeAskParams> {
+    let asked = |question| CodeAskParams { question, ..CodeAskParams::default() };
+    Some(match question {
+        Question::References => asked(CodeQuestionKind::References),
+        Question::Definition => asked(CodeQuestionKind::Definition),
+        Question::Hover => asked(CodeQuestionKind::Hover),
+        Question::Actions => asked(CodeQuestionKind::Actions),
+        Question::Symbols(query) => {
+            CodeAskParams { query: Some(query.clone()), ..asked(CodeQuestionKind::Symbols) }
+        }
+        Question::Rename(name) => {
+            CodeAskParams { new_name: Some(name.clone()), ..asked(CodeQuestionKind::Rename) }
+        }
+        Question::Action(title) => {
+            CodeAskParams { title: Some(title.clone()), ..asked(CodeQuestionKind::Action) }
+        }
+        Question::Problems => return None,
+    })
+}
+
+/// The answer of an editor to a question that changes nothing; none where it has not answered this question, as one that doesn't know
+/// it.
+fn answer_of(kind: CodeQuestionKind, result: CodeAskResult) -> Option<Answer> {
+    let CodeAskResult { places, symbols, text, actions, .. } = result;
+    let location = |place: &CodePlace| Some(Location { path: path_of(&place.uri)?, line: place.line });
+    Some(match kind {
+        CodeQuestionKind::References | CodeQuestionKind::Definition => {
+            let found: BTreeSet<Location> = places.iter().take(ANSWERED).filter_map(location).collect();
+            Answer::Locations(found.into_iter().collect())
+        }
+        CodeQuestionKind::Symbols => {
+            let symbol = |symbol: &CodeSymbol| {
+                let container = symbol.container.as_deref().unwrap_or_default();
+                Some(Symbol::new(&symbol.name, symbol.kind.into(), container, location(&symbol.place)?))
+            };
+            Answer::Symbols(symbols.iter().take(ANSWERED).filter_map(symbol).collect())
+        }
+        CodeQuestionKind::Hover => {
+            let text = text.filter(|text| !text.trim().is_empty())?;
+            let end = (0..=TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+            Answer::Text(text.get(..end?)?.trim().to_owned())
+        }
+        // It took the question for another one.
+        CodeQuestionKind::Actions if !places.is_empty() => return None,
+        CodeQuestionKind::Actions => {
+            let action = |it: &OfferedCodeAction| {
+                CodeAction::new(&it.title, it.kind.as_deref().unwrap_or_default(), it.is_preferred)
+            };
+            Answer::Actions(actions.iter().take(ACTIONS).map(action).collect())
+        }
+        CodeQuestionKind::Rename | CodeQuestionKind::Action => return None,
+    })
 }
 
 /// Why an answer may be incomplete, for the model.

@@ -12,6 +12,7 @@ use crate::policy::{
     Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
     Watch, WithheldGitChange,
 };
+use crate::tool_run::BinaryContents;
 use roo_durable::LARGEST_CONTENT;
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{
@@ -25,9 +26,9 @@ use roo_text::render::exact_line;
 use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
 use roo_workspace::{EDIT_LIMIT, Workspace, WriteMark, WrittenSince};
 
-/// The largest file whose text is looked at, in bytes: what a checkpoint can keep.
-const TEXT: u64 = LARGEST_CONTENT;
-/// The most that is held of the texts of all files which a command changed, in bytes. A checkpoint lacks what is beyond.
+/// The largest file whose content is looked at, in bytes: what a checkpoint can keep.
+const LARGEST: u64 = LARGEST_CONTENT;
+/// The most that is held of the contents of all files which a command changed, in bytes. A checkpoint lacks what is beyond.
 const HELD: u64 = 256 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
 const REPLACED: u64 = HELD / 2;
@@ -67,6 +68,8 @@ pub(super) struct Before {
 pub(super) struct CommandEffects {
     /// Changes that it was allowed to make.
     pub(super) changes: Vec<FileChange>,
+    /// The contents of those files that are no text, as far as they are known.
+    pub(super) binaries: BinaryContents,
     /// Changes that it was not allowed to make, and what became of them.
     pub(super) violations: Vec<Violation>,
     /// True if something that it was allowed to change did not get to the workspace.
@@ -92,7 +95,8 @@ pub(super) struct CommandEffects {
 impl CommandEffects {
     /// Adds what a comparison of the whole workspace has found: the contents of changed files before, and changes where none
     /// were looked for.
-    pub(super) fn complete(&mut self, found: Vec<FileChange>) {
+    pub(super) fn complete(&mut self, (found, binaries): (Vec<FileChange>, BinaryContents)) {
+        self.binaries.extend(binaries);
         if self.changes.is_empty() && self.violations.is_empty() {
             self.changes = found;
             return;
@@ -335,14 +339,15 @@ fn compare(
     }));
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
     tell_git(new_repositories, &mut effects);
-    let kept = KeptTexts::new(watch, journal);
-    let mut texts = Texts::new(watch);
+    let kept = KeptContents::new(watch, journal);
+    let mut contents = ChangedContents::new(watch);
     effects.changes = found
         .changes
         .iter()
         .filter(|change| !change.is_violation())
-        .filter_map(|change| texts.traced(change, |change| kept.text(change)))
+        .filter_map(|change| contents.traced(change, |change| kept.content(change)))
         .collect();
+    effects.binaries = contents.binaries;
     let mut told: Vec<String> = Vec::new();
     for UndoResult { change, outcome } in &settled {
         let path = exact_line(&change.path.to_string_lossy());
@@ -483,21 +488,21 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
         }
     };
     // These are in the workspace until they are replaced.
-    let mut replaced: HashMap<(usize, PathBuf), Arc<str>> = HashMap::new();
+    let mut replaced: HashMap<(usize, PathBuf), Vec<u8>> = HashMap::new();
     let mut left = REPLACED;
     for change in staged.wanted().filter(|change| change.before.is_some()) {
         let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
-        if let Some(text) = absolute.and_then(|path| text(&path, left)) {
-            left -= text.len() as u64;
-            replaced.insert((change.root, change.path.clone()), text);
+        if let Some(bytes) = absolute.and_then(|path| content(&path, left)) {
+            left -= bytes.len() as u64;
+            replaced.insert((change.root, change.path.clone()), bytes);
         }
     }
-    let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let CommitOutcome { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
-    let mut texts = Texts::new(watch);
+    let mut contents = ChangedContents::new(watch);
+    let mut known = |change: &Change| replaced.remove(&(change.root, change.path.clone()));
     let mut effects = CommandEffects {
-        changes: committed.iter().filter_map(|change| texts.traced(change, known)).collect(),
+        changes: committed.iter().filter_map(|change| contents.traced(change, &mut known)).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
             0 => String::new(),
@@ -517,9 +522,10 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
         };
         effects.changes.extend(
-            found.changes.iter().filter(is_opened).filter_map(|change| texts.traced(change, |_| None)),
+            found.changes.iter().filter(is_opened).filter_map(|change| contents.traced(change, |_| None)),
         );
     }
+    effects.binaries = contents.binaries;
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
     effects.violations = not_allowed
         .map(|WithheldChange { change, .. }| Violation {
@@ -599,23 +605,25 @@ fn digest(state: &State) -> Digest {
     })
 }
 
-/// The texts of the files that a command changed, as far as they can be held.
-struct Texts<'a> {
+/// The contents of the files that a command changed, as far as they can be held.
+struct ChangedContents<'a> {
     watch: &'a Watch,
     /// In bytes.
     left: u64,
+    /// Those that are no text.
+    binaries: BinaryContents,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> ChangedContents<'a> {
     fn new(watch: &'a Watch) -> Self {
-        Self { watch, left: HELD }
+        Self { watch, left: HELD, binaries: BinaryContents::default() }
     }
 
-    /// A change of a file; none for directories. `replaced` gives a text that may be what the file held before.
+    /// A change of a file; none for directories. `replaced` gives a content that may be what the file held before.
     fn traced(
         &mut self,
         change: &Change,
-        replaced: impl FnOnce(&Change) -> Option<Arc<str>>,
+        replaced: impl FnOnce(&Change) -> Option<Vec<u8>>,
     ) -> Option<FileChange> {
         let is_told =
             |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind != Kind::Directory);
@@ -623,23 +631,31 @@ impl<'a> Texts<'a> {
             return None;
         }
         let absolute = self.watch.roots.get(change.root)?.join(&change.path);
-        let after = match change.after.as_ref().filter(|state| state.kind != Kind::Directory) {
-            None => Side::Absent,
-            Some(state) if state.kind == Kind::Link => {
-                let target = fs::read_link(&absolute).ok();
-                Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
-            }
-            Some(state) => {
-                text(&absolute, self.left).map_or_else(|| Side::Opaque(digest(state)), |text| self.hold(text))
-            }
+        let state_after = change.after.as_ref().filter(|state| state.kind != Kind::Directory);
+        let now = match state_after {
+            Some(state) if state.kind != Kind::Link => content(&absolute, self.left),
+            _ => None,
         };
+        self.left = self.left.saturating_sub(now.as_ref().map_or(0, |bytes| bytes.len() as u64));
         let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
             None => Side::Absent,
             Some(state) if state.size > self.left => Side::Opaque(digest(state)),
-            Some(state) => match earlier(self.watch, state, replaced(change), &after) {
-                Some(text) => self.hold(text),
+            Some(state) => match earlier(self.watch, state, replaced(change), now.as_deref()) {
+                Some(bytes) => {
+                    self.left = self.left.saturating_sub(bytes.len() as u64);
+                    self.binaries.side(bytes)
+                }
                 None => Side::Opaque(digest(state)),
             },
+        };
+        let after = match (state_after, now) {
+            (None, _) => Side::Absent,
+            (Some(_), Some(bytes)) => self.binaries.side(bytes),
+            (Some(state), None) if state.kind == Kind::Link => {
+                let target = fs::read_link(&absolute).ok();
+                Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
+            }
+            (Some(state), None) => Side::Opaque(digest(state)),
         };
         let named = if change.root == 0 { change.path.clone() } else { absolute };
         Some(FileChange {
@@ -650,21 +666,16 @@ impl<'a> Texts<'a> {
             author: Author::Ai,
         })
     }
-
-    fn hold(&mut self, text: Arc<str>) -> Side {
-        self.left = self.left.saturating_sub(text.len() as u64);
-        Side::text(text)
-    }
 }
 
-/// The texts that a supervisor kept of files before the command wrote them.
-struct KeptTexts<'a> {
+/// The contents that a supervisor kept of files before the command wrote them.
+struct KeptContents<'a> {
     watch: &'a Watch,
     journal: &'a Journal,
     images: HashMap<&'a Path, &'a BeforeImage>,
 }
 
-impl<'a> KeptTexts<'a> {
+impl<'a> KeptContents<'a> {
     fn new(watch: &'a Watch, journal: &'a Journal) -> Self {
         let mut images = HashMap::new();
         for image in journal.images.iter().filter(|image| image.content.is_some()) {
@@ -673,34 +684,30 @@ impl<'a> KeptTexts<'a> {
         Self { watch, journal, images }
     }
 
-    fn text(&self, change: &Change) -> Option<Arc<str>> {
+    fn content(&self, change: &Change) -> Option<Vec<u8>> {
         let absolute = self.watch.roots.get(change.root)?.join(&change.path);
-        let image = self.images.get(absolute.as_path()).filter(|image| image.size <= TEXT)?;
-        String::from_utf8(self.journal.content(image)?).ok().map(Into::into)
+        let image = self.images.get(absolute.as_path()).filter(|image| image.size <= LARGEST)?;
+        self.journal.content(image)
     }
 }
 
-/// The text that a file held, where that is known: what was read before it was replaced, what is kept, or what is
-/// still there because the command only added to it.
-fn earlier(watch: &Watch, state: &State, replaced: Option<Arc<str>>, after: &Side) -> Option<Arc<str>> {
-    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= TEXT)?;
-    let is_it = |text: &&str| Digest::of(text.as_bytes()) == wanted;
-    if let Some(text) = replaced.filter(|text| is_it(&&**text)) {
-        return Some(text);
+/// What a file held, where that is known: what was read before it was replaced, what is kept, or what is still there
+/// because the command only added to it.
+fn earlier(watch: &Watch, state: &State, replaced: Option<Vec<u8>>, now: Option<&[u8]>) -> Option<Vec<u8>> {
+    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= LARGEST)?;
+    let is_it = |bytes: &[u8]| Digest::of(bytes) == wanted;
+    if let Some(bytes) = replaced.filter(|bytes| is_it(bytes)) {
+        return Some(bytes);
     }
-    if let Side::Text { text, .. } = after
-        && let Some(begin) = usize::try_from(state.size).ok().and_then(|size| text.get(..size)).filter(is_it)
-    {
-        return Some(begin.into());
-    }
-    String::from_utf8(watch.store.content(wanted)?).ok().map(Into::into)
+    let begin = || now?.get(..usize::try_from(state.size).ok()?).filter(|begin| is_it(begin));
+    begin().map(<[u8]>::to_vec).or_else(|| watch.store.content(wanted))
 }
 
-/// The text of a file of at most so many bytes.
-fn text(path: &Path, most: u64) -> Option<Arc<str>> {
+/// The content of a file of at most so many bytes.
+fn content(path: &Path, most: u64) -> Option<Vec<u8>> {
     let found = fs::symlink_metadata(path).ok()?;
-    if !found.is_file() || found.len() > TEXT.min(most) {
+    if !found.is_file() || found.len() > LARGEST.min(most) {
         return None;
     }
-    Some(String::from_utf8(fs::read(path).ok()?).ok()?.into())
+    fs::read(path).ok()
 }

@@ -21,7 +21,7 @@ use crate::policy::{
     Action, CheckedCall, CommandSession, Confined, Execute, Gate, NamedAllowRule, Permitted, Refusal, Tool,
     ToolCallContext, Watch,
 };
-use crate::tool_run::{ChangesUnknown, Outcome, ToolContext};
+use crate::tool_run::{BinaryContents, ChangesUnknown, Outcome, ToolContext};
 use crate::tool_run::{RunningCommand, Snapshot, StopReason};
 use roo_catalog::ExecuteCommand;
 use roo_protocol::event::ToolStatus;
@@ -396,7 +396,7 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let CommandEffects { changes, commits, violations, short, unknown, .. } = found;
+        let CommandEffects { changes, binaries, commits, violations, short, unknown, .. } = found;
         let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
         let summary = match &fault {
             Some(_) => format!("{summary}; what it changed is not known"),
@@ -408,7 +408,8 @@ impl Run {
         Outcome {
             sandbox: Some(level),
             command: Some(run),
-            changes: with_recalled_texts(changes, &context),
+            changes: with_recalled_texts(changes, &binaries, &context),
+            binaries,
             commits,
             violations,
             withheld: explanation.grantable,
@@ -508,9 +509,15 @@ fn explain(
 }
 
 /// Fills in what an agent has read not long ago where the command's record has a digest alone.
-fn with_recalled_texts(mut changes: Vec<FileChange>, context: &ToolContext) -> Vec<FileChange> {
+fn with_recalled_texts(
+    mut changes: Vec<FileChange>,
+    binaries: &BinaryContents,
+    context: &ToolContext,
+) -> Vec<FileChange> {
     for change in &mut changes {
         if let Side::Opaque(digest) = change.before
+            // Its bytes tell the encoding too.
+            && binaries.of(digest).is_none()
             && let Some(text) = context.workspace.recall(digest)
         {
             change.before = Side::Text { text, digest };

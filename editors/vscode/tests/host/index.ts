@@ -51,8 +51,8 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
 
   "questions about code are passed on to the providers of other extensions": async () => {
     const uri = inWorkspace("greeting.sh");
-    const uris = { document: (text: string) => vscode.Uri.parse(text, true), uri: (one: vscode.Uri) => one.toString() };
-    const ask = (question: "references" | "definition" | "symbols") => askCode({ question, uri: uri.toString(), position: { line: 0, character: 0 }, query: "gre" }, uris);
+    const server = { document: (text: string) => vscode.Uri.parse(text, true), uri: (one: vscode.Uri) => one.toString(), aside: <T>(_: vscode.Uri, asked: () => Thenable<T>): Promise<T> => Promise.resolve(asked()) };
+    const ask = (question: "references" | "definition" | "symbols") => askCode({ question, uri: uri.toString(), position: { line: 0, character: 0 }, query: "gre" }, server);
     assert.deepEqual(await ask("references"), { isKnown: false, places: [] });
     const at = new vscode.Location(uri, new vscode.Position(2, 0));
     const here = { scheme: "file", pattern: "**/greeting.sh" };
@@ -68,6 +68,55 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
       assert.deepEqual(await ask("symbols"), { isKnown: true, symbols: [{ name: "greet", kind: 12, container: "shell", place }] });
     } finally {
       registered.dispose();
+    }
+  },
+
+  "what extensions propose is told and not changed, and what the server says itself is left out": async (api) => {
+    const connection = api.connection();
+    assert.ok(connection);
+    const [uri, other] = [inWorkspace("greeting.sh"), inWorkspace("other.sh")];
+    await vscode.workspace.fs.writeFile(other, Buffer.from("greet\n"));
+    const ask = (params: { question: "hover" | "rename" | "actions" | "action"; newName?: string; title?: string }) =>
+      askCode({ ...params, uri: connection.uri(uri), position: { line: 1, character: 0 } }, connection);
+    assert.deepEqual(await ask({ question: "hover" }), { isKnown: false });
+    assert.deepEqual(await ask({ question: "rename", newName: "hail" }), { isKnown: false });
+    const word = new vscode.Range(0, 0, 0, 5);
+    const edit = (name: string, more = false): vscode.WorkspaceEdit => {
+      const made = new vscode.WorkspaceEdit();
+      for (const file of [uri, other]) made.replace(file, word, name);
+      if (more) made.renameFile(other, inWorkspace("hail.sh"));
+      return made;
+    };
+    const here = { scheme: "file", pattern: "**/greeting.sh" };
+    const [plain, command] = [new vscode.CodeAction("Greet twice", vscode.CodeActionKind.QuickFix), new vscode.CodeAction("Run it", vscode.CodeActionKind.QuickFix)];
+    plain.edit = edit("twice");
+    plain.isPreferred = true;
+    command.command = { title: "Run it", command: "workbench.action.files.newUntitledFile" };
+    const registered = vscode.Disposable.from(
+      vscode.languages.registerHoverProvider(here, { provideHover: () => new vscode.Hover(["a function", new vscode.MarkdownString("**greets**")]) }),
+      vscode.languages.registerRenameProvider(here, {
+        provideRenameEdits: (_document, _position, name) => (name === "taken" ? Promise.reject(new Error("There is one already")) : edit(name, name === "moved")),
+      }),
+      vscode.languages.registerCodeActionsProvider(here, { provideCodeActions: () => [plain, command] }),
+    );
+    try {
+      assert.deepEqual(await ask({ question: "hover" }), { isKnown: true, text: "a function\n\n**greets**" });
+      const told = await ask({ question: "rename", newName: "hail" });
+      const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 5 } };
+      const versions = [uri, other].map((file) => vscode.workspace.textDocuments.find((one) => one.uri.toString() === file.toString())?.version);
+      const files = (newText: string) => [uri, other].map((file, index) => ({ uri: connection.uri(file), version: versions[index], edits: [{ range, newText }] }));
+      assert.deepEqual(told, { isKnown: true, files: files("hail") });
+      assert.deepEqual(await ask({ question: "rename", newName: "moved" }), { isKnown: false }, "only texts are changed");
+      const refused = await ask({ question: "rename", newName: "taken" });
+      assert.match(refused.refusal ?? "", /There is one already/);
+      assert.deepEqual(await ask({ question: "actions" }), { isKnown: true, actions: [{ title: "Greet twice", kind: "quickfix", isPreferred: true }] });
+      assert.deepEqual(await ask({ question: "action", title: "Greet twice" }), { isKnown: true, files: files("twice") });
+      assert.match((await ask({ question: "action", title: "Run it" })).refusal ?? "", /offers `Greet twice`/);
+      assert.equal(Buffer.from(await vscode.workspace.fs.readFile(other)).toString(), "greet\n");
+      assert.ok([uri, other].every((file) => !vscode.workspace.textDocuments.some((one) => one.uri.toString() === file.toString() && one.isDirty)));
+    } finally {
+      registered.dispose();
+      await vscode.workspace.fs.delete(other);
     }
   },
 
@@ -169,6 +218,16 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
     await until("it is cancelled", () => root(request())?.state === "cancelled");
     await vscode.commands.executeCommand("roo.resume");
     await until("it is completed", () => root(request())?.state === "completed");
+
+    // Its own hover, of who wrote the line, is what the server must not be told.
+    const connection = api.connection();
+    assert.ok(connection);
+    const line = document.getText().split("\n").findIndex((text) => text.includes("Good day"));
+    const hovers = (): Thenable<vscode.Hover[]> => vscode.commands.executeCommand<vscode.Hover[]>("vscode.executeHoverProvider", uri, new vscode.Position(line, 0));
+    assert.equal((await hovers()).length, 1);
+    const told = await askCode({ question: "hover", uri: connection.uri(uri), position: { line, character: 0 } }, connection);
+    assert.deepEqual(told, { isKnown: false });
+    assert.equal((await hovers()).length, 1);
   },
 
   "the server is told what other tools find": async (api) => {

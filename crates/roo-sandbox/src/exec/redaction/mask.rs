@@ -31,6 +31,12 @@ impl TextMask {
         (masked != text).then_some(masked)
     }
 
+    /// Returns whether what is no text holds a secret that can be read in it: in characters of one byte, or of two.
+    pub fn finds_in(&self, bytes: &[u8]) -> bool {
+        let is_found = |bytes: &[u8]| self.masked(&String::from_utf8_lossy(bytes)).is_some();
+        is_found(bytes) || is_found(&bytes.iter().copied().filter(|byte| *byte != 0).collect::<Vec<_>>())
+    }
+
     /// Returns a filter for one text that comes in pieces.
     pub fn redactor(&self) -> Redactor {
         match &self.exact {
