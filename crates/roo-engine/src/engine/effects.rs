@@ -341,7 +341,13 @@ impl ToolRun {
         };
         // What runs on in the background may do so for days.
         drop(descriptors);
+        let saves = !outcome.saved.is_empty();
         reporter.send(Report::Ran(messages, outcome)).await;
+        if saves {
+            // Beside the next model request: the log is synced behind it, and that is waited for.
+            let (services, request) = (Arc::clone(&around.services), task.root());
+            drop(roo_durable::spawn_blocking(move || services.checkpoints.settle(&request)));
+        }
         if let Some((id, audit_record)) = background {
             follow_command(id, &task, &context, audit_record, &around, &reporter).await;
         }
