@@ -141,6 +141,10 @@ pub fn find_program(
 
 /// Returns whether a path is that of a program, and neither it nor what it leads to is in a folder.
 fn is_program(path: &Path, folders: &[PathBuf]) -> bool {
+    // It is looked for before each request, and most places have none: that costs one call of the system each.
+    if !path.exists() {
+        return false;
+    }
     let Ok(real) = path.canonicalize() else { return false };
     let Some(Ok(directory)) = path.parent().map(Path::canonicalize) else { return false };
     let is_inside = |folder: &PathBuf| real.starts_with(folder) || directory.starts_with(folder);

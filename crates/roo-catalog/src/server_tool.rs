@@ -1,13 +1,14 @@
 //! Tools that aren't known before the program runs, and what a model is offered of any tool.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
 use crate::spec::native_schema;
 use crate::tool_id::{ServerToolName, ToolId};
 use crate::tool_name::ToolName;
+use crate::tools::TOOLS;
 use roo_protocol::ids::Digest;
 
 /// A tool of a server, as the server describes it. All of it but the name is the server's word, and decides nothing.
@@ -148,13 +149,35 @@ impl OfferedTool {
     }
 
     /// The JSON Schema of its parameters, for native tool calling.
-    pub fn schema(&self) -> Value {
+    pub fn schema(&self) -> &Value {
         match self {
-            Self::BuiltIn(tool) => native_schema(tool.spec()),
-            Self::Server(tool) => tool.schema.clone(),
+            Self::BuiltIn(tool) => &BUILT_IN[*tool as usize].schema,
+            Self::Server(tool) => &tool.schema,
         }
     }
+
+    /// The length of its definition for native tool calling, in bytes.
+    pub fn definition_size(&self) -> usize {
+        let schema = match self {
+            Self::BuiltIn(tool) => BUILT_IN[*tool as usize].length,
+            Self::Server(tool) => tool.schema.to_string().len(),
+        };
+        self.name().len() + self.description().len() + schema
+    }
 }
+
+/// A schema of a built-in tool.
+struct BuiltInSchema {
+    schema: Value,
+    /// Of its text, in bytes.
+    length: usize,
+}
+
+/// By tool. Every request has most of them, and to make them takes longer than to send them.
+static BUILT_IN: LazyLock<Vec<BuiltInSchema>> = LazyLock::new(|| {
+    let made = TOOLS.iter().map(native_schema);
+    made.map(|schema| BuiltInSchema { length: schema.to_string().len(), schema }).collect()
+});
 
 impl From<ToolName> for OfferedTool {
     fn from(tool: ToolName) -> Self {
@@ -169,6 +192,16 @@ mod tests {
     fn tool(description: &str, schema: Value) -> ServerTool {
         let name = ServerToolName::new("memory", "add").unwrap();
         ServerTool::new(name, description, schema, Annotations::default())
+    }
+
+    #[test]
+    fn a_built_in_tool_has_the_schema_of_its_parameters() {
+        for spec in TOOLS {
+            let (tool, schema) = (OfferedTool::from(spec.name), native_schema(spec));
+            assert_eq!(*tool.schema(), schema);
+            let definition = [tool.name(), &tool.description(), &schema.to_string()].concat();
+            assert_eq!(tool.definition_size(), definition.len());
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl History {
         if read.is_err() {
             return;
         }
+        self.entries.reserve(text.iter().filter(|&&byte| byte == b'\n').count());
         for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             self.lines += 1;
             if let Some((id, entry)) = parse(line) {

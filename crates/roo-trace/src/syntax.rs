@@ -112,14 +112,16 @@ impl Language {
 
     /// Returns whether a node's children are declarations of a file or a type, rather than statements.
     pub(super) fn is_list_of_definitions(self, node: Node<'_>) -> bool {
-        node.parent().is_none()
+        let kind = node.kind();
+        // A parent is found by going down from the top of the tree, so only what can be the top is asked for it.
+        let may_be_top = matches!(kind, "source_file" | "module" | "program" | "ERROR");
+        (may_be_top && node.parent().is_none())
             || match self {
-                Self::Rust => node.kind() == "declaration_list",
+                Self::Rust => kind == "declaration_list",
                 Self::Python => {
-                    node.kind() == "block"
-                        && node.parent().is_some_and(|parent| parent.kind() == "class_definition")
+                    kind == "block" && node.parent().is_some_and(|parent| parent.kind() == "class_definition")
                 }
-                Self::JavaScript | Self::TypeScript | Self::Tsx => node.kind() == "class_body",
+                Self::JavaScript | Self::TypeScript | Self::Tsx => kind == "class_body",
                 Self::Go | Self::Bash => false,
             }
     }

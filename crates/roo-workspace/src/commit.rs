@@ -214,7 +214,7 @@ fn put(
     if before == Some(digest) {
         return Ok((before, digest));
     }
-    let committed = Staged::new(&WorkspaceFolders, lock, target, before, content)
+    let committed = Staged::new(&WorkspaceFolders, lock, target, before, (content, digest))
         .map_err(|source| WriteError::Io { path: target.display(), source })
         .and_then(|staged| staged.commit(lock))
         .map(|directory| unsynced.add(directory));
@@ -252,11 +252,10 @@ impl<'a> Staged<'a> {
         lock: &mut WorkspaceLock,
         target: &'a Resolved,
         before: Option<Digest>,
-        content: &[u8],
+        (content, after): (&[u8], Digest),
     ) -> io::Result<Self> {
         let directory =
             if before.is_some() { folders.parent(target)? } else { folders.parent_created(target)? };
-        let after = Digest::of(content);
         let temporary = roo_durable::temporary_name();
         let pending =
             PendingCommit { target: target.absolute().to_path_buf(), temporary, after, exchanging: None };

@@ -137,8 +137,8 @@ pub struct WrittenFile {
     pub before: Option<Digest>,
     /// The digest after: of the buffer's text where the file is open, else of the bytes on disk.
     pub after: Digest,
-    /// The digest of the text after, which differs where its encoding is not plain UTF-8.
-    pub text_after: Digest,
+    /// True if its text is the one that was given: an editor may format it.
+    pub is_as_given: bool,
 }
 
 /// A directory can't be created.
@@ -445,7 +445,7 @@ impl Workspace {
             .await?;
         // What was there has the expected digest.
         let before = replaced.as_ref().and(expected);
-        Ok((WrittenFile { uri: target.uri(), before, after, text_after: after }, replaced))
+        Ok((WrittenFile { uri: target.uri(), before, after, is_as_given: true }, replaced))
     }
 
     /// Refuses to write the bytes of a file over what an editor shows.
@@ -478,10 +478,15 @@ impl Workspace {
             None if document.text.is_empty() && !is_on_disk(target) => {}
             None => return Err(WriteError::Exists { path: path() }),
         }
-        let written = |after| WrittenFile { uri: uri.to_owned(), before: expected, after, text_after: after };
+        let written = |digest, is_as_given| WrittenFile {
+            uri: uri.to_owned(),
+            before: expected,
+            after: digest,
+            is_as_given,
+        };
         let edits = minimal_edits(&document.text, after, self.encoding_of(document.editor));
         if edits.is_empty() {
-            return Ok(written(current));
+            return Ok(written(current, true));
         }
 
         // Editors may turn line ends into the document's own and care for the last one themselves.
@@ -499,7 +504,7 @@ impl Workspace {
             Err(_) => return Err(self.unconfirmed(target, document)),
         }
         match timeout(CHANGE_DEADLINE, reached).await {
-            Ok(Ok(changed)) => Ok(written(Digest::of(&*changed.text))),
+            Ok(Ok(changed)) => Ok(written(Digest::of(&*changed.text), *changed.text == *after)),
             // Closed meanwhile, or never seen.
             Ok(Err(_)) | Err(_) => Err(self.unconfirmed(target, document)),
         }
@@ -516,13 +521,13 @@ impl Workspace {
         expected: Option<Digest>,
         after: &str,
     ) -> Result<WrittenFile, WriteError> {
-        let (text, text_after) = (after.to_owned(), Digest::of(after));
+        let text = after.to_owned();
         let (before, after) = self
             .commit_closed(target, move |lock, unsynced, place| {
                 commit::commit(lock, unsynced, place, expected, &text)
             })
             .await?;
-        Ok(WrittenFile { uri: target.uri(), before, after, text_after })
+        Ok(WrittenFile { uri: target.uri(), before, after, is_as_given: true })
     }
 
     /// Commits a file that no editor has open. Returns what `commit` tells of what was there, and the digest after.

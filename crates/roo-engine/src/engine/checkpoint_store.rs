@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::tool_run::{BinaryContents, RemovedEncodings, SavedContent, SavedFile, save};
@@ -21,9 +21,17 @@ const EXPIRE_AFTER: u64 = 1000;
 pub(super) struct CheckpointStore {
     directory: WorkspaceDirectory,
     /// Contents that no sync has covered yet, by request.
-    unsynced: Mutex<HashMap<TaskId, Vec<Digest>>>,
+    unsynced: Mutex<HashMap<TaskId, Unsynced>>,
     /// New contents since some expired.
     written: AtomicU64,
+}
+
+/// What is to be synced for a request.
+#[derive(Default)]
+struct Unsynced {
+    new: Vec<Digest>,
+    /// Held during a sync of what was new before: who finds nothing new has to wait for that all the same.
+    turn: Arc<Mutex<()>>,
 }
 
 impl CheckpointStore {
@@ -36,7 +44,7 @@ impl CheckpointStore {
         self.directory.request(&task.root()).contents()
     }
 
-    fn unsynced(&self) -> MutexGuard<'_, HashMap<TaskId, Vec<Digest>>> {
+    fn unsynced(&self) -> MutexGuard<'_, HashMap<TaskId, Unsynced>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,25 +90,37 @@ impl CheckpointStore {
         if count == 0 {
             return;
         }
-        self.unsynced().entry(task.root()).or_default().extend(new);
+        self.unsynced().entry(task.root()).or_default().new.extend(new);
         if self.written.fetch_add(count, Ordering::Relaxed) + count > EXPIRE_AFTER {
             self.written.store(0, Ordering::Relaxed);
             self.expire();
         }
     }
 
-    /// Makes durable what was saved for a request. To be called before its log, which tells of it, is made durable. What
-    /// could not be synced is tried again the next time; until then a loss of power may cost its checkpoint, which then says
-    /// so.
+    /// Makes durable what was saved for a request. To be called before its log, which tells of it, is made durable; the sooner
+    /// before, the less that has to wait. What could not be synced is tried again the next time; until then a loss of power
+    /// may cost its checkpoint, which then says so.
     pub(super) fn settle(&self, request: &TaskId) {
-        let Some(new) = self.unsynced().remove(request) else { return };
-        match self.of(request).sync(&new) {
+        let Some(turn) = self.unsynced().get(request).map(|unsynced| Arc::clone(&unsynced.turn)) else {
+            return;
+        };
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = self.unsynced().get_mut(request).map(|unsynced| std::mem::take(&mut unsynced.new));
+        let new = new.unwrap_or_default();
+        let synced = if new.is_empty() { Ok(0) } else { self.of(request).sync(&new) };
+        let mut all = self.unsynced();
+        match synced {
             Ok(0) => {}
             Ok(missing) => tracing::warn!(%request, missing, "contents of checkpoints are gone already"),
             Err(error) => {
                 tracing::warn!(%request, %error, "contents of checkpoints could not be synced");
-                self.unsynced().entry(request.clone()).or_default().extend(new);
+                all.entry(request.clone()).or_default().new.extend(new);
             }
+        }
+        // Nobody else waits for this turn, and nobody can begin to.
+        let is_last = |unsynced: &Unsynced| unsynced.new.is_empty() && Arc::strong_count(&unsynced.turn) == 2;
+        if all.get(request).is_some_and(is_last) {
+            all.remove(request);
         }
     }
 
@@ -123,24 +143,30 @@ impl CheckpointStore {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::thread;
 
     use pretty_assertions::assert_eq;
 
     use super::*;
     use roo_durable::simulated_disk::{Fault, SimulatedDisk};
 
-    #[test]
-    fn contents_are_synced_by_request_and_again_after_a_failure() {
-        let disk = SimulatedDisk::new();
+    /// A store that has removed what is old: that goes with the first content of a process, and to this disk's clock all is.
+    fn store(disk: &SimulatedDisk, mask: &TextMask) -> CheckpointStore {
         let directory = WorkspaceDirectory::on(Arc::new(disk.clone()), Path::new("/state"), Path::new("/w"));
         let store = CheckpointStore::new(directory);
-        let (one, other) = (TaskId::new("one"), TaskId::new("other"));
-        let mask = TextMask::new(false, Default::default);
-        // With the first content of a process the old ones go, and to this disk's clock all are.
         let first = TaskId::new("first");
-        store.keep(&first, &["x".to_owned()], &mask);
+        store.keep(&first, &["x".to_owned()], mask);
         store.settle(&first);
+        store
+    }
+
+    #[test]
+    fn contents_are_synced_by_request_and_again_after_a_failure() {
+        let (disk, mask) = (SimulatedDisk::new(), TextMask::new(false, Default::default));
+        let store = store(&disk, &mask);
+        let (one, other) = (TaskId::new("one"), TaskId::new("other"));
         store.keep(&one, &["a".to_owned()], &mask);
         store.keep(&other, &["b".to_owned()], &mask);
         let waiting = || {
@@ -156,5 +182,37 @@ mod tests {
         store.settle(&one);
         // The content and its directory.
         assert_eq!((waiting(), disk.syncs() - before), (vec![other], 2));
+    }
+
+    #[test]
+    fn who_finds_nothing_new_waits_for_a_sync_that_is_under_way() {
+        let (disk, mask) = (SimulatedDisk::new(), TextMask::new(false, Default::default));
+        let store = store(&disk, &mask);
+        let one = TaskId::new("one");
+        store.keep(&one, &["a".to_owned()], &mask);
+        let (begun, begins) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let is_synced = Arc::new(AtomicBool::new(false));
+        let synced = Arc::clone(&is_synced);
+        disk.plan(move |_, call| {
+            if call == "sync" {
+                let _ = begun.send(());
+                // Until the other end is dropped.
+                let _ = released.recv();
+                synced.store(true, Ordering::SeqCst);
+            }
+            None
+        });
+        thread::scope(|scope| {
+            scope.spawn(|| store.settle(&one));
+            begins.recv().unwrap();
+            let late = scope.spawn(|| {
+                store.settle(&one);
+                is_synced.load(Ordering::SeqCst)
+            });
+            drop(release);
+            assert!(late.join().unwrap());
+        });
+        assert!(store.unsynced().is_empty());
     }
 }

@@ -19,7 +19,7 @@ use super::context::EditorContext;
 use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
-use super::hook_dispatch::{self, HookDispatch};
+use super::hook_dispatch::HookDispatch;
 use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
 use super::rate_limits::{BegunRequest, DelayReason, Step};
@@ -50,7 +50,7 @@ use roo_browser::WebHost;
 use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolName, ToolProtocol};
 use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
-use roo_formats::modes::{self, Mode};
+use roo_formats::modes::{self, Mode, Modes};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
 use roo_model::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
 use roo_model::providers::{
@@ -341,7 +341,13 @@ impl ToolRun {
         };
         // What runs on in the background may do so for days.
         drop(descriptors);
+        let saves = !outcome.saved.is_empty();
         reporter.send(Report::Ran(messages, outcome)).await;
+        if saves {
+            // Beside the next model request: the log is synced behind it, and that is waited for.
+            let (services, request) = (Arc::clone(&around.services), task.root());
+            drop(roo_durable::spawn_blocking(move || services.checkpoints.settle(&request)));
+        }
         if let Some((id, audit_record)) = background {
             follow_command(id, &task, &context, audit_record, &around, &reporter).await;
         }
@@ -461,14 +467,25 @@ impl GateRequest {
 
     /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
     async fn run(self, services: &Arc<EngineServices>, reporter: &Reporter) {
-        let hooks = hook_dispatch::hooks_of(services).await;
-        let outcome = self.judge(services, &hooks).await;
+        let reading = Arc::clone(services);
+        // It may read files, and the thread that runs the tasks has other things to do.
+        let read = roo_durable::spawn_blocking(move || (reading.customization.user_hooks(), reading.modes()));
+        let (hooks, modes) = match unless_ending(read).await {
+            Ok((hooks, modes)) => (hooks, Some(modes)),
+            Err(_) => Default::default(),
+        };
+        let outcome = self.judge(services, &hooks, modes).await;
         let decision = outcome.decision.clone();
         reporter.send(Report::Gated(outcome)).await;
         self.hook_dispatch.notify(&hooks, self.call.as_ref(), &decision).await;
     }
 
-    async fn judge(&self, services: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
+    async fn judge(
+        &self,
+        services: &Arc<EngineServices>,
+        hooks: &UserHooks,
+        modes: Option<Arc<Modes>>,
+    ) -> GateOutcome {
         // A file has changed since the request began.
         if let Some(fault) = services.settings_fault() {
             return GateOutcome::deny(RefusalRule::Settings, fault);
@@ -480,11 +497,8 @@ impl GateRequest {
             // The gate is asked about the call that is worked on, so there is one.
             return GateOutcome::deny(RefusalRule::Call, "There is no tool call to decide on.");
         };
-        let reading = Arc::clone(services);
-        // It may read files, and the thread that runs the tasks has other things to do.
-        let modes = match unless_ending(roo_durable::spawn_blocking(move || reading.modes())).await {
-            Ok(modes) => modes,
-            Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The modes can't be read."),
+        let Some(modes) = modes else {
+            return GateOutcome::deny(RefusalRule::Mode, "The modes can't be read.");
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,

@@ -34,6 +34,11 @@ pub(super) async fn gather(
         let context = project_info::system_context(&services.workspace, limits).await;
         parts.push(prompts::system_context(&context));
     }
+    if messages.is_empty() {
+        // As between the turns of a task with hooks.
+        gathered.text = parts.join("\n\n");
+        return gathered;
+    }
     let commands = services.customization.commands();
     let diagnostics = services.workspace.diagnostics();
     let environment = Environment::inherited();

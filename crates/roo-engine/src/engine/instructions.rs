@@ -74,11 +74,8 @@ impl<'a> ToolSources<'a> {
 
 /// Bytes of the definitions of tools that are sent beside the prompt.
 pub(super) fn definitions_size(tools: &[OfferedTool], protocol: ToolProtocol) -> u64 {
-    let size = |tool: &OfferedTool| {
-        tool.name().to_string().len() + tool.description().len() + tool.schema().to_string().len()
-    };
     match protocol {
-        ToolProtocol::Native => tools.iter().map(size).sum::<usize>() as u64,
+        ToolProtocol::Native => tools.iter().map(OfferedTool::definition_size).sum::<usize>() as u64,
         ToolProtocol::Xml => 0,
     }
 }

@@ -90,21 +90,22 @@ impl Gate {
         let mut proposal = self.propose(path, call_context.seen, edit).await?;
         let name = proposal.path.display();
         let before = proposal.before.as_deref().map(Digest::of);
-        let identity =
-            json!({ "tool": "write", "path": name, "before": before, "after": Digest::of(&proposal.after) });
+        let mut after = Digest::of(&proposal.after);
+        let identity = json!({ "tool": "write", "path": name, "before": before, "after": after });
         let is_approved = call_context.approved == Some(Digest::of(identity.to_string()));
         let reviewed = Review::state(call_context.review, is_approved, &[Preview::from(&proposal)]);
         let must_ask = must_ask.or_else(|| reviewed.ask());
         if let ReviewState::Reviewed(edits) = reviewed {
             let one = edits.into_iter().next();
-            let Some((after, by_model)) = one.and_then(ReviewedEdit::into_text) else {
+            let Some((text, by_model)) = one.and_then(ReviewedEdit::into_text) else {
                 return Err(Refusal::forbidden(
                     RefusalRule::Content,
                     "The user accepted none of the changes.",
                 ));
             };
-            self.refuse_masks(&name, proposal.before.as_deref(), &after)?;
-            proposal.after = after;
+            self.refuse_masks(&name, proposal.before.as_deref(), &text)?;
+            after = Digest::of(&text);
+            proposal.after = text;
             proposal.review = Some(ReviewedTexts { by_model: vec![by_model] });
         }
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
@@ -114,7 +115,6 @@ impl Gate {
             proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
         }
         let must_ask = must_ask.or(escaped);
-        let after = Digest::of(&proposal.after);
         let label = match &own {
             Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
             _ => String::new(),

@@ -61,7 +61,7 @@ async fn run(proposal: ProposedEdit, context: &ToolContext) -> Outcome {
             },
         },
         // An editor may have formatted what it was given.
-        author: if written.text_after == Digest::of(&after) { Author::Ai } else { Author::Mixed },
+        author: if written.is_as_given { Author::Ai } else { Author::Mixed },
         after: Side::Text { text: after.as_str().into(), digest: written.after },
     };
     let by_model = review.and_then(|review| review.by_model.into_iter().next().flatten());

@@ -142,15 +142,17 @@ impl OpenCall {
         if self.arguments.trim().is_empty() {
             return Ok(Map::new());
         }
-        match serde_json::from_str(&self.arguments) {
-            Ok(Value::Object(params)) => match serde_json::from_str(&self.arguments) {
-                Ok(KeyNames(names)) if names.len() > params.len() => {
-                    Err("a parameter comes twice; give each of them once".to_owned())
-                }
-                Ok(_) => Ok(params),
-                Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
-            },
-            Ok(_) => Err("the arguments are not a JSON object".to_owned()),
+        let is_object = self.arguments.trim_start().starts_with('{');
+        let read = match is_object {
+            true => serde_json::from_str(&self.arguments).map(Some),
+            false => serde_json::from_str(&self.arguments).map(|IgnoredAny| None),
+        };
+        match read {
+            Ok(Some(Parameters { is_one_repeated: true, .. })) => {
+                Err("a parameter comes twice; give each of them once".to_owned())
+            }
+            Ok(Some(Parameters { by_name, .. })) => Ok(by_name),
+            Ok(None) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) if error.is_eof() => Err(match self.reader.parameter() {
                 Some(parameter) => format!("the answer ended inside the parameter '{parameter}'"),
                 None => "the answer ended inside the arguments".to_owned(),
@@ -160,17 +162,20 @@ impl OpenCall {
     }
 }
 
-/// The names of an object, each as often as it stands there: of two values of one name, another reader might
-/// take the other one.
-struct KeyNames(Vec<String>);
+/// The parameters of a call. Of two values of one name, another reader might take the other one.
+#[derive(Default)]
+struct Parameters {
+    by_name: Map<String, Value>,
+    is_one_repeated: bool,
+}
 
-impl<'de> Deserialize<'de> for KeyNames {
+impl<'de> Deserialize<'de> for Parameters {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Self(vec![]))
+        deserializer.deserialize_map(Self::default())
     }
 }
 
-impl<'de> Visitor<'de> for KeyNames {
+impl<'de> Visitor<'de> for Parameters {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,8 +183,8 @@ impl<'de> Visitor<'de> for KeyNames {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
-            self.0.push(name);
+        while let Some((name, value)) = map.next_entry()? {
+            self.is_one_repeated |= self.by_name.insert(name, value).is_some();
         }
         Ok(self)
     }

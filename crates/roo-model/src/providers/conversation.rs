@@ -97,7 +97,7 @@ pub(super) fn declared_tools(request: &ModelRequest) -> Vec<ToolDeclaration> {
     let declare = |tool: &OfferedTool| ToolDeclaration {
         name: tool.name().to_string(),
         description: tool.description().into_owned(),
-        parameters: tool.schema(),
+        parameters: tool.schema().clone(),
     };
     request.tools.iter().map(declare).collect()
 }

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -346,6 +346,8 @@ struct SilenceWatch {
     timer: Pin<Box<Sleep>>,
     /// Number of parts that ended since the last piece.
     ended: u32,
+    /// Whom the timer wakes; none while it has not been asked to.
+    waker: Option<Waker>,
 }
 
 impl SilenceWatch {
@@ -354,7 +356,7 @@ impl SilenceWatch {
 
     fn new(longest: Duration) -> Self {
         let part = longest / Self::PARTS;
-        Self { part, timer: Box::pin(tokio::time::sleep(part)), ended: 0 }
+        Self { part, timer: Box::pin(tokio::time::sleep(part)), ended: 0, waker: None }
     }
 
     /// Returns the next piece of a body; none when nothing came for too long.
@@ -365,6 +367,13 @@ impl SilenceWatch {
                 self.ended = 0;
                 return Poll::Ready(Some(piece));
             }
+            // It wakes this task when it ends, and needn't be asked to again for each piece.
+            if self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()))
+                && !self.timer.is_elapsed()
+            {
+                return Poll::Pending;
+            }
+            self.waker = Some(context.waker().clone());
             while self.timer.as_mut().poll(context).is_ready() {
                 self.ended += 1;
                 if self.ended > Self::PARTS {

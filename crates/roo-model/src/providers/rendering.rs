@@ -138,7 +138,13 @@ fn append(text: &mut String, entry: &Value) {
     if !text.is_empty() {
         text.push(',');
     }
-    text.push_str(&entry.to_string());
+    text.push_str(&json_text(entry));
+}
+
+/// As its `Display` writes it, without a call through a formatter for each piece of a long text.
+fn json_text(value: &Value) -> String {
+    // The names of its fields are texts, so nothing can fail.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The body of a request with these entries in its list of messages.
@@ -159,7 +165,7 @@ fn assemble(
         }
         body.extend_from_slice(Value::from(field.as_str()).to_string().as_bytes());
         body.push(b':');
-        let text = value.to_string();
+        let text = json_text(value);
         match value {
             Value::Array(first) if field == format.messages_field() => {
                 body.extend_from_slice(text.strip_suffix(']').unwrap_or_default().as_bytes());

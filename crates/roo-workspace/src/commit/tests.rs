@@ -67,7 +67,9 @@ impl Fixture {
         let before = self.put("a.txt", "old");
         let target = self.target("a.txt");
         let mut lock = self.lock().await;
-        let staged = Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), b"new").unwrap();
+        let staged =
+            Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), (b"new", Digest::of("new")))
+                .unwrap();
         happens(&self.path("a.txt"));
         staged.commit(&mut lock).map(drop)
     }
@@ -155,7 +157,8 @@ async fn a_file_that_appears_under_a_new_name_stays() {
     let fixture = Fixture::new();
     let target = fixture.target("a.txt");
     let mut lock = fixture.lock().await;
-    let staged = Staged::new(&WorkspaceFolders, &mut lock, &target, None, b"new").unwrap();
+    let staged =
+        Staged::new(&WorkspaceFolders, &mut lock, &target, None, (b"new", Digest::of("new"))).unwrap();
     fixture.put("a.txt", "theirs");
     assert!(matches!(staged.commit(&mut lock), Err(WriteError::Exists { .. })));
     assert_eq!(fixture.read("a.txt"), "theirs");
@@ -274,7 +277,9 @@ async fn die(fixture: &Fixture, at: impl FnOnce(&mut Staged<'_>, &mut WorkspaceL
     let before = fixture.put("a.txt", "old");
     let target = fixture.target("a.txt");
     let mut lock = fixture.lock().await;
-    let mut staged = Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), b"new").unwrap();
+    let mut staged =
+        Staged::new(&WorkspaceFolders, &mut lock, &target, Some(before), (b"new", Digest::of("new")))
+            .unwrap();
     at(&mut staged, &mut lock);
     std::mem::forget(staged);
     drop(lock);
@@ -405,7 +410,7 @@ async fn after_a_loss_of_power_at_any_moment_the_file_has_its_old_text_or_the_ne
             WorkspaceLock::acquire_on(on_disk, Arc::default(), "/state/w.lock".into()).await.unwrap();
         let begun = disk.operations();
         let folders = SimulatedFolders(disk.clone());
-        let staged = Staged::new(&folders, &mut lock, &target, before, b"new").unwrap();
+        let staged = Staged::new(&folders, &mut lock, &target, before, (b"new", Digest::of("new"))).unwrap();
         let unsynced = UnsyncedNames::default();
         unsynced.add(staged.commit(&mut lock).unwrap());
         lock.record(None).unwrap();

@@ -232,7 +232,7 @@ impl Player<'_> {
         let protocol = self.kept.request.protocol;
         let Instructions { system, tools } = (self.conditions.compose)(mode, protocol, &self.choice);
         let definitions = tools.iter().filter(|_| protocol == ToolProtocol::Native).map(|tool| {
-            let (description, parameters) = (tool.description().into_owned(), tool.schema());
+            let (description, parameters) = (tool.description().into_owned(), tool.schema().clone());
             (tool.name().to_owned(), ToolDefinition { description, parameters })
         });
         let prompt = ModePrompt {
