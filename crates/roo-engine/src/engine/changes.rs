@@ -30,6 +30,9 @@ struct KnownChange {
     told: RecordedChange,
 }
 
+/// Tells the changes that are to be undone.
+type ChangeFilter<'a> = dyn Fn(&KnownChange) -> bool + Sync + 'a;
+
 impl Engine {
     /// What a task and its branches changed, as far as it was recorded, and where it is now.
     ///
@@ -74,7 +77,7 @@ impl Engine {
         &self,
         (tree, task): (&Tree, &TaskId),
         path: &str,
-        (all, is_chosen): (&[KnownChange], &(dyn Fn(&KnownChange) -> bool + Sync)),
+        (all, is_chosen): (&[KnownChange], &ChangeFilter<'_>),
         by: &str,
         result: &mut ChangesUndoResult,
     ) {
