@@ -6,7 +6,9 @@ use roo_text::lines::LineRange;
 use tree_sitter::{Node, Tree};
 
 use super::grammar::{Language, Role};
-use super::{markdown, parse};
+use super::markdown;
+use super::outline::Outline;
+use super::parse::{LONGEST, parse};
 
 /// The most definitions of a file.
 pub(super) const MOST: usize = 1000;
@@ -37,10 +39,10 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
         return Ok(markdown::sections(text).into_iter().take(MOST).collect());
     }
     let language = Language::from_path(path).ok_or(SyntaxError::UnknownLanguage)?;
-    let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
+    let (outline, tree) = parsed(language, text)?;
     let mut found = Vec::new();
     each(language, &tree, |node| {
-        let lines = lines_of(node);
+        let lines = outline.lines_of(node);
         // A type that is defined and named at once is one definition.
         if found.last() != Some(&lines) {
             found.push(lines);
@@ -48,6 +50,16 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
         if found.len() == MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     Ok(found)
+}
+
+/// A text as far as it has definitions, and its tree.
+pub(super) fn parsed(language: Language, text: &str) -> Result<(Outline<'_>, Tree), SyntaxError> {
+    if text.len() > LONGEST {
+        return Err(SyntaxError::TooMuch);
+    }
+    let outline = Outline::new(language, text);
+    let tree = parse(language, outline.text()).ok_or(SyntaxError::TooMuch)?;
+    Ok((outline, tree))
 }
 
 /// Looks at every definition of a tree in the order of the text, until that is enough.
@@ -139,13 +151,6 @@ fn has_word(text: &str, word: &str) -> bool {
 
 fn is_markdown(path: &str) -> bool {
     path.ends_with(".md") || path.ends_with(".markdown")
-}
-
-pub(super) fn lines_of(node: Node<'_>) -> LineRange {
-    let (start, end) = (node.start_position(), node.end_position());
-    // Some nodes end with the line end, which is before the next line.
-    let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
-    LineRange { start: start.row + 1, end: last }
 }
 
 #[cfg(test)]
@@ -378,8 +383,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_definition_is_within_its_text(
-            name in prop::sample::select(vec!["a.rs", "a.py", "a.tsx", "a.go", "a.c", "A.java", "a.md", "a.json", "a.yml", "a.toml", "a.lua", "a.sh"]),
-            text in "(fn |def |class |[a-z]{1,3}|[(){}\\[\\]:;=\"'#\n -]){0,60}",
+            name in prop::sample::select(vec!["a.rs", "a.py", "a.tsx", "a.ts", "a.go", "a.c", "A.java", "a.md", "a.json", "a.yml", "a.toml", "a.lua", "a.sh"]),
+            text in "(fn |def |class |function |new |[a-z]{1,3}|//|/\\*|\\*/|[(){}\\[\\]:;=\"'`$/#\\\\é\n -]){0,60}",
         ) {
             let count = text.split_inclusive('\n').count();
             for range in definitions(name, &text).unwrap_or_default() {

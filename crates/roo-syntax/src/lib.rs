@@ -8,6 +8,7 @@
 mod definitions;
 mod grammar;
 mod markdown;
+mod outline;
 mod parse;
 mod symbols;
 

@@ -7,7 +7,7 @@ use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
 use super::grammar::Language;
 
 /// The longest text that is parsed, in bytes.
-const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
 
 /// Returns a text's tree, perhaps with errors in it; none when the text is too long or too much work.
 pub fn parse(language: Language, text: &str) -> Option<Tree> {

@@ -7,9 +7,8 @@ use std::ops::ControlFlow;
 use roo_text::lines::LineRange;
 use tree_sitter::Node;
 
-use super::definitions::{MOST, SyntaxError, each, lines_of, signature, with_decorators};
+use super::definitions::{MOST, SyntaxError, each, parsed, signature, with_decorators};
 use super::grammar::Language;
-use super::parse;
 
 /// The most parts of a name, such as two in `Parser::parse`.
 const PARTS: usize = 8;
@@ -66,7 +65,7 @@ pub fn is_code(path: &str) -> bool {
 pub fn symbols(path: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, SyntaxError> {
     let language = Language::from_path(path).filter(|language| !language.is_data());
     let language = language.ok_or(SyntaxError::UnknownLanguage)?;
-    let tree = parse(language, text).ok_or(SyntaxError::TooMuch)?;
+    let (outline, tree) = parsed(language, text)?;
     let lines: Vec<&str> = text.split('\n').collect();
     let mut found: Vec<Symbol> = Vec::new();
     // The definitions that the next one may be in, each with its end.
@@ -75,15 +74,15 @@ pub fn symbols(path: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Resu
         open.retain(|(end, _)| *end > node.start_byte());
         // The definitions around it, but for those of the same node.
         let outer = open.len();
-        for name in names(node, text) {
+        for name in names(node, outline.text()) {
             let Some(mut own) = segments(name) else { continue };
             let Some(name) = own.pop() else { continue };
             if is_wanted(&name) {
-                let range = lines_of(node);
+                let range = outline.lines_of(node);
                 let around = open.iter().take(outer).map(|(_, name)| name.clone());
                 found.push(Symbol {
                     name: name.clone(),
-                    around: around.chain(receiver(node, text)).chain(own).collect(),
+                    around: around.chain(receiver(node, outline.text())).chain(own).collect(),
                     lines: with_decorators(&lines, range),
                     signature: signature(&lines, range),
                 });

@@ -4,6 +4,8 @@
 //! wrong letters and damages nothing: what is read is only ever written back by the same encoding, and only where
 //! that gives exactly the bytes that were read.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use serde::{Deserialize, Serialize};
@@ -134,6 +136,15 @@ pub fn to_utf8(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
+/// As [`to_utf8`], for a content that is read in place: nearly all files are UTF-8.
+pub fn as_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_marked = || Encoding::for_bom(bytes).is_some();
+    match !is_marked() && !has_nul(bytes) && std::str::from_utf8(bytes).is_ok() {
+        true => Cow::Borrowed(bytes),
+        false => Cow::Owned(to_utf8(bytes.to_vec())),
+    }
+}
+
 /// Decodes the content of a file; gives it back where it is no text.
 pub(super) fn decode(bytes: Vec<u8>) -> Result<Decoded, Vec<u8>> {
     if let Some((charset, length)) = Encoding::for_bom(&bytes) {
@@ -175,7 +186,7 @@ fn decode_by(encoding: TextEncoding, bytes: &[u8], skip: usize) -> Decoded {
 }
 
 fn has_nul(bytes: &[u8]) -> bool {
-    bytes.iter().take(PROBE).any(|&byte| byte == 0)
+    memchr::memchr(0, bytes.get(..PROBE).unwrap_or(bytes)).is_some()
 }
 
 /// Returns whether a byte is a control character that no text has. Escape begins the sequences of ISO-2022-JP.

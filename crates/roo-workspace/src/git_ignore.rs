@@ -45,7 +45,7 @@ impl Known {
 }
 
 /// The ignore files of one directory.
-struct Level {
+pub(super) struct Level {
     /// The next directory above that has some.
     above: Option<Arc<Level>>,
     /// By rank, the first counts most.
@@ -58,7 +58,14 @@ impl GitIgnores {
     pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let Some(directory) = path.parent() else { return false };
         let level = self.0.lock().unwrap_or_else(PoisonError::into_inner).level(directory);
-        let levels = || std::iter::successors(level.as_deref(), |level| level.above.as_deref());
+        level.is_some_and(|level| level.ignore(path, is_directory))
+    }
+}
+
+impl Level {
+    /// As [`GitIgnores::ignore`], for a name in this directory or below it where none of those between has any files.
+    pub(super) fn ignore(&self, path: &Path, is_directory: bool) -> bool {
+        let levels = || std::iter::successors(Some(self), |level| level.above.as_deref());
         (0..3)
             .find_map(|rank| {
                 levels()
@@ -68,9 +75,30 @@ impl GitIgnores {
             })
             .is_some_and(|matched| matched.is_ignore())
     }
-}
 
-impl Level {
+    /// The level of the directories above one.
+    pub(super) fn above(directory: &Path) -> Option<Arc<Self>> {
+        directory.parent().and_then(|above| Self::from_directory(above, &mut HashMap::new()))
+    }
+
+    /// The level of a directory, of which it is known what names it has.
+    pub(super) fn of_listed(
+        above: Option<Arc<Self>>,
+        directory: &Path,
+        has: impl Fn(&str) -> bool,
+    ) -> Option<Arc<Self>> {
+        let read = |name: &str| has(name).then(|| rules(directory, &directory.join(name))).flatten();
+        let exclude = || rules(directory, &repository(directory)?.join("info/exclude"));
+        Self::with_files(above, [read(".ignore"), read(".gitignore"), has(".git").then(exclude).flatten()])
+    }
+
+    fn with_files(above: Option<Arc<Self>>, files: [Option<Gitignore>; 3]) -> Option<Arc<Self>> {
+        match files.iter().all(Option::is_none) {
+            true => above,
+            false => Some(Arc::new(Self { above, files })),
+        }
+    }
+
     fn from_directory(
         directory: &Path,
         known: &mut HashMap<PathBuf, Option<Arc<Self>>>,
@@ -84,10 +112,7 @@ impl Level {
             rules(directory, &directory.join(".gitignore")),
             repository(directory).and_then(|git| rules(directory, &git.join("info/exclude"))),
         ];
-        let level = match files.iter().all(Option::is_none) {
-            true => above,
-            false => Some(Arc::new(Self { above, files })),
-        };
+        let level = Self::with_files(above, files);
         known.insert(directory.to_owned(), level.clone());
         level
     }

@@ -3,6 +3,7 @@
 //! A root's `.rooignore` (syntax of `.gitignore`) is read again whenever it has changed. One that can't be read or
 //! parsed hides the whole root: failing open would expose what it protects.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,27 @@ impl Rules {
         if self.is_ignored(relative, &folded, is_directory) {
             ReadAccess::Ignored
         } else if is_secret(&folded) {
+            ReadAccess::Secret
+        } else {
+            ReadAccess::Free
+        }
+    }
+
+    /// The access to a name in a directory that is not ignored itself, nor is one above it. `relative` is the whole
+    /// path.
+    pub(super) fn access_in(
+        &self,
+        directory: &SecretPlaces,
+        relative: &str,
+        is_directory: bool,
+    ) -> ReadAccess {
+        let name = relative.rsplit('/').next().unwrap_or_default();
+        let folded = if is_folded(name) { Cow::Borrowed(name) } else { Cow::Owned(fold(name)) };
+        let is_rules = directory.is_root && folded == NAME;
+        let is_ignored = |matcher: &Gitignore| matcher.matched(relative, is_directory).is_ignore();
+        if self.problem.is_some() || is_rules || self.matcher.as_ref().is_some_and(is_ignored) {
+            ReadAccess::Ignored
+        } else if directory.is_secret(&folded) {
             ReadAccess::Secret
         } else {
             ReadAccess::Free
@@ -173,28 +195,72 @@ pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<boo
 
 /// Returns whether a path relative to its root, folded, is likely to hold a secret.
 fn is_secret(folded: &str) -> bool {
-    let mut names = folded.split('/');
-    let Some(name) = names.next_back() else { return false };
-    // Certificates that packages bring for everybody, also where git doesn't ignore the packages.
-    if name == "cacert.pem" && names.clone().any(|name| matches!(name, "site-packages" | "node_modules")) {
-        return false;
+    let (directory, name) =
+        folded.rsplit_once('/').map_or((None, folded), |(above, name)| (Some(above), name));
+    SecretPlaces::of_folded(directory).is_secret(name)
+}
+
+/// What a directory means for the names in it.
+pub(super) struct SecretPlaces {
+    /// True for a root itself.
+    is_root: bool,
+    /// True if all below is likely to hold secrets.
+    is_secret: bool,
+    /// True below packages that others made.
+    is_package: bool,
+    /// A name that is likely to hold a secret in this directory only.
+    own: Option<&'static str>,
+}
+
+impl SecretPlaces {
+    /// Of a directory relative to its root; empty for the root.
+    pub(super) fn of(directory: &str) -> Self {
+        let folded = fold(directory);
+        Self::of_folded(Some(folded.as_str()).filter(|folded| !folded.is_empty()))
     }
-    let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|begin| name.starts_with(begin))
-        // Other keys have names of one's own choice, without an extension; sources have one.
-        || (name.starts_with("id_") && !name.contains('.'));
-    let directory = names
-        .clone()
-        .zip(names.clone().skip(1).map(Some).chain([Some(name)]))
-        .any(|pair| matches!(pair, (".config", Some("gcloud")) | (".docker", Some("config.json"))));
-    (name.starts_with(".env") && !is_template(name))
-        || [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"].iter().any(|end| name.ends_with(end))
-        || key
-        || matches!(
-            name,
-            ".npmrc" | ".netrc" | "_netrc" | ".pypirc" | ".pgpass" | ".git-credentials" | ".htpasswd"
-        )
-        || directory
-        || names.any(|name| matches!(name, ".ssh" | ".aws" | ".azure" | ".gnupg" | ".kube"))
+
+    fn of_folded(directory: Option<&str>) -> Self {
+        let names = || directory.into_iter().flat_map(|directory| directory.split('/'));
+        let own = |name: &str| match name {
+            ".config" => Some("gcloud"),
+            ".docker" => Some("config.json"),
+            _ => None,
+        };
+        let mut pairs = names().zip(names().skip(1));
+        let is_secret = names().any(|name| matches!(name, ".ssh" | ".aws" | ".azure" | ".gnupg" | ".kube"))
+            || pairs.any(|(above, name)| own(above) == Some(name));
+        Self {
+            is_root: directory.is_none(),
+            is_secret,
+            is_package: names().any(|name| matches!(name, "site-packages" | "node_modules")),
+            own: names().next_back().and_then(own),
+        }
+    }
+
+    /// Returns whether a folded name in the directory is likely to hold a secret.
+    fn is_secret(&self, name: &str) -> bool {
+        // Certificates that packages bring for everybody, also where git doesn't ignore the packages.
+        if name == "cacert.pem" && self.is_package {
+            return false;
+        }
+        let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|begin| name.starts_with(begin))
+            // Other keys have names of one's own choice, without an extension; sources have one.
+            || (name.starts_with("id_") && !name.contains('.'));
+        (name.starts_with(".env") && !is_template(name))
+            || [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"].iter().any(|end| name.ends_with(end))
+            || key
+            || matches!(
+                name,
+                ".npmrc" | ".netrc" | "_netrc" | ".pypirc" | ".pgpass" | ".git-credentials" | ".htpasswd"
+            )
+            || self.own == Some(name)
+            || self.is_secret
+    }
+}
+
+/// Returns whether folding a name gives the name itself, as for nearly all names.
+fn is_folded(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b' '..=b'~') && !byte.is_ascii_uppercase())
 }
 
 /// Returns whether a file of variables is one that projects commit to show which there are, as `.env.example`.

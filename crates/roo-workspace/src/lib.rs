@@ -8,6 +8,7 @@
 
 mod code_questions;
 mod commit;
+mod directory_listing;
 mod disk_digests;
 mod documents;
 mod editor;
@@ -15,6 +16,7 @@ mod editor_state;
 mod encoding;
 mod file;
 mod file_reader;
+mod files_in_order;
 mod folder;
 mod git_ignore;
 mod ignore;
@@ -43,9 +45,10 @@ pub use commit::{WriteError, check_encodable};
 pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, EditorId, FileOperations, FilePurpose};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
-pub use encoding::{TextEncoding, UnencodableCharacter, to_utf8};
+pub use encoding::{TextEncoding, UnencodableCharacter, as_utf8, to_utf8};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use file_reader::FileReader;
+pub use files_in_order::{FileVisitor, VisitedFile};
 pub use image::{IMAGE_BYTES, ImageType, from_base64};
 pub use journal::UnresolvedChange;
 pub use lock::LockError;

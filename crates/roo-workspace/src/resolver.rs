@@ -390,6 +390,11 @@ impl Resolved {
         &self.base
     }
 
+    /// The names below [`Self::base`], `/` between them; empty for that directory itself.
+    pub(super) fn path_below_base(&self) -> &str {
+        &self.below
+    }
+
     /// The directory that holds it, and its name there.
     pub(super) fn parent(&self) -> io::Result<(Dir, &str)> {
         self.walk_to_parent(None)

@@ -1,11 +1,10 @@
 //! `search_files`: lines that match a regular expression, with a line around each.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io;
-use std::num::NonZero;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
@@ -21,7 +20,7 @@ use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::cut;
 use roo_workspace::{
-    EDIT_LIMIT, FileReader, FoundKind, Purpose, ReadAccess, ReadError, Resolved, Walk, Workspace, to_utf8,
+    EDIT_LIMIT, FileVisitor, Purpose, ReadAccess, ReadError, Resolved, VisitedFile, Workspace, as_utf8,
 };
 
 /// The most matching lines of a result.
@@ -131,32 +130,18 @@ impl FilePattern {
     }
 }
 
-/// Files that one worker searches at once.
-const BATCH: usize = 64;
-
-/// Number of batches that may be in flight, which bounds what is kept of their results.
-const AHEAD: usize = 32;
-
-/// The most threads of one search.
-const WORKERS: usize = 8;
-
 /// Pattern of a search, and the files that it covers.
 struct FileSearch<'a> {
     workspace: &'a Workspace,
-    directory: &'a Resolved,
     matcher: &'a RegexMatcher,
+    pattern: Option<&'a FilePattern>,
     mask: &'a TextMask,
     /// Number of matches to skip.
     offset: usize,
-    /// Files that an editor has open, by real path.
-    open: HashSet<PathBuf>,
+    /// Files that an editor has open, below the directory.
+    open: HashSet<String>,
     cancel: &'a CancellationToken,
-    /// Set when nothing more is needed.
-    is_over: AtomicBool,
 }
-
-/// A number of files in the order of the walk, by their paths below the directory.
-type Batch = (usize, Vec<String>);
 
 /// None when it was cancelled.
 fn search(
@@ -168,135 +153,63 @@ fn search(
     mask: &TextMask,
     cancel: &CancellationToken,
 ) -> Option<Results> {
-    let open = workspace.documents().with_files().into_iter().map(|(path, _)| path).collect();
-    let search = FileSearch {
-        workspace,
+    let open = workspace.documents().with_files().into_iter();
+    let open =
+        open.filter_map(|(path, _)| Some(path.strip_prefix(directory.absolute()).ok()?.to_str()?.to_owned()));
+    let search = FileSearch { workspace, matcher, pattern, mask, offset, open: open.collect(), cancel };
+    let mut results = Results { offset, ..Results::default() };
+    workspace.visit_files(
         directory,
-        matcher,
-        mask,
-        offset,
-        open,
-        cancel,
-        is_over: AtomicBool::new(false),
-    };
-    let walk = Walk { recursive: true, leave_out: |name| name == ".git" };
-    let mut paths = walk
-        .below(directory, workspace.rules(directory))
-        .filter(|found| {
-            found.kind == FoundKind::File
-                && found.access == ReadAccess::Free
-                && pattern.is_none_or(|pattern| pattern.fits(&found.path))
-        })
-        .map(|found| found.path);
-    let mut batches = (0..).map_while(|number| {
-        let batch: Vec<String> = paths.by_ref().take_while(|_| !cancel.is_cancelled()).take(BATCH).collect();
-        (!batch.is_empty()).then_some((number, batch))
-    });
-    let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS);
-    let results = std::thread::scope(|scope| {
-        let (to_search, batches_to_search) = mpsc::sync_channel::<Batch>(AHEAD);
-        let (report, searched) = mpsc::channel();
-        let batches_to_search = Arc::new(Mutex::new(batches_to_search));
-        for _ in 0..workers {
-            let (search, report, batches) = (&search, report.clone(), Arc::clone(&batches_to_search));
-            scope.spawn(move || search.work(&batches, &report));
-        }
-        drop(report);
-        let results = search.merged(&mut batches, to_search, &searched);
-        search.is_over.store(true, Ordering::Relaxed);
-        results
-    });
+        |name| name == ".git",
+        &search,
+        |file| {
+            results.add(file);
+            if results.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
     (!cancel.is_cancelled()).then_some(results)
 }
 
-impl FileSearch<'_> {
-    /// Hands out the batches and puts together what is found in them, in the order of the walk, until there is more than
-    /// is shown.
-    fn merged(
-        &self,
-        batches: &mut impl Iterator<Item = Batch>,
-        to_search: mpsc::SyncSender<Batch>,
-        searched: &mpsc::Receiver<(usize, Vec<FileFindings>)>,
-    ) -> Results {
-        let mut results = Results { offset: self.offset, ..Results::default() };
-        let mut to_search = Some(to_search);
-        // Of batches whose turn has not come.
-        let mut early: HashMap<usize, Vec<FileFindings>> = HashMap::new();
-        let (mut sent, mut next) = (0, 0);
-        loop {
-            while let Some(sender) = to_search.as_ref().filter(|_| sent < next + AHEAD) {
-                let batch = batches.next();
-                match batch.is_some_and(|batch| sender.send(batch).is_ok()) {
-                    true => sent += 1,
-                    // Without a sender the workers end.
-                    false => to_search = None,
-                }
-            }
-            if next == sent {
-                return results;
-            }
-            let Ok((number, found)) = searched.recv() else { return results };
-            early.insert(number, found);
-            while let Some(found) = early.remove(&next) {
-                next += 1;
-                for file in found {
-                    results.add(file);
-                    if results.more {
-                        return results;
-                    }
-                }
-            }
-        }
-    }
+impl FileVisitor for FileSearch<'_> {
+    type Worker = (Searcher, RegexMatcher);
+    type Found = FileFindings;
 
-    /// Searches batches until there are no more.
-    fn work(
-        &self,
-        batches: &Mutex<mpsc::Receiver<Batch>>,
-        report: &mpsc::Sender<(usize, Vec<FileFindings>)>,
-    ) {
-        let mut searcher = SearcherBuilder::new()
+    fn worker(&self) -> Self::Worker {
+        let searcher = SearcherBuilder::new()
             .before_context(1)
             .after_context(1)
             .binary_detection(BinaryDetection::quit(0))
             .build();
-        let matcher = self.matcher.clone();
-        let mut reader = self.workspace.file_reader(self.directory);
-        loop {
-            let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((number, paths)) = next else { return };
-            let mut found = Vec::new();
-            for path in paths {
-                if self.cancel.is_cancelled() || self.is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                found.extend(self.find(&path, &mut reader, &mut searcher, &matcher));
-            }
-            if report.send((number, found)).is_err() {
-                return;
-            }
-        }
+        (searcher, self.matcher.clone())
+    }
+
+    fn is_wanted(&self, path: &str) -> bool {
+        self.pattern.is_none_or(|pattern| pattern.fits(path))
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
     }
 
     /// Searches a file; none where there is nothing to report.
-    fn find(
+    fn visit(
         &self,
-        path: &str,
-        reader: &mut FileReader<'_>,
-        searcher: &mut Searcher,
-        matcher: &RegexMatcher,
+        (searcher, matcher): &mut Self::Worker,
+        file: &mut VisitedFile<'_>,
     ) -> Option<FileFindings> {
-        let file = self.directory.below(path);
+        let is_open = !self.open.is_empty() && self.open.contains(file.path());
+        let in_editor = is_open.then(|| file.place());
+        let document = in_editor.as_ref().and_then(|place| self.workspace.documents().at(place.absolute()));
         let mut found = FileFindings { offset: self.offset, ..FileFindings::default() };
-        let buffer = match self.open.contains(file.absolute()) {
-            true => self.workspace.documents().at(file.absolute()),
-            false => None,
-        };
-        let bytes = match buffer {
-            // By its other names too.
-            Some(_) if self.workspace.read_access(&file) != ReadAccess::Free => return None,
-            Some(document) => document.text.as_bytes().to_vec(),
-            None => match reader.read(&file, EDIT_LIMIT) {
+        let bytes = match (&in_editor, &document) {
+            (Some(place), Some(document)) => {
+                // By its other names too.
+                if self.workspace.read_access(place) != ReadAccess::Free {
+                    return None;
+                }
+                document.text.as_bytes()
+            }
+            _ => match file.read(EDIT_LIMIT) {
                 Ok(bytes) => bytes?,
                 Err(ReadError::Io { .. }) => {
                     found.is_unread = true;
@@ -306,18 +219,19 @@ impl FileSearch<'_> {
                 Err(_) => return None,
             },
         };
-        let mut bytes = without_carriage_returns(to_utf8(bytes));
-        if !is_found(searcher, matcher, &bytes) {
+        let mut text = without_carriage_returns(as_utf8(bytes));
+        if !is_found(searcher, matcher, &text) {
             return None;
         }
         // What is masked isn't found either: else a search could spell it out.
-        if let Some(masked) = self.mask.masked(&String::from_utf8_lossy(&bytes)) {
-            bytes = masked.into_bytes();
+        if let Some(masked) = self.mask.masked(&String::from_utf8_lossy(&text)) {
+            text = Cow::Owned(masked.into_bytes());
             found.is_masked = true;
         }
         // The sink never fails, and a slice is read without I/O.
-        let _ = searcher.search_slice(matcher, &bytes, &mut found);
-        found.path = file.display();
+        let _ = searcher.search_slice(&*matcher, &text, &mut found);
+        drop(text);
+        found.path = file.place().display();
         Some(found)
     }
 }
@@ -335,13 +249,13 @@ fn is_found(searcher: &mut Searcher, matcher: &RegexMatcher, bytes: &[u8]) -> bo
 }
 
 /// So that `$` matches before any line end.
-fn without_carriage_returns(bytes: Vec<u8>) -> Vec<u8> {
+fn without_carriage_returns(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\r', &bytes).is_none() {
         return bytes;
     }
     let next = bytes.iter().skip(1).copied().map(Some).chain([None]);
     let kept = bytes.iter().zip(next).filter(|&(&byte, next)| !(byte == b'\r' && next == Some(b'\n')));
-    kept.map(|(&byte, _)| byte).collect()
+    Cow::Owned(kept.map(|(&byte, _)| byte).collect())
 }
 
 #[derive(Default)]
