@@ -402,8 +402,8 @@ impl Store {
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let (condition, bounds) = scope.condition();
         let found = match self.is_all(scope)? {
-            // The best need not be sorted out of all that have a word.
-            true => format!("SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT {limit}"),
+            // The best need not be sorted out of all that have a word: by `rank` alone, the table itself sorts all.
+            true => format!("SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY +rank LIMIT {limit}"),
             // Those outside must not take the places of those in it.
             false => "SELECT rowid, rank FROM words WHERE words MATCH ?".to_owned(),
         };
