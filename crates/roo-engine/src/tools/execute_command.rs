@@ -155,7 +155,10 @@ pub(super) async fn run(
         environment = before.with_signing(environment);
     }
     let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
-    let secrets = Arc::new(known_secrets(&environment, context.workspace.roots().paths(), hidden));
+    let mut secrets = known_secrets(&environment, context.workspace.roots().paths(), hidden);
+    let committed = confined.iter().flat_map(|confined| &confined.committed);
+    committed.for_each(|file| secrets.add_variable_file(file));
+    let secrets = Arc::new(secrets);
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
     let stays = is_staged || !context.background.is_possible();

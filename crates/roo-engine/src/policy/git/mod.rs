@@ -3,6 +3,7 @@
 //!
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
+mod committed;
 mod config;
 mod directories;
 mod effective;
@@ -10,6 +11,7 @@ mod exclude;
 mod guard;
 mod program;
 
+pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
 pub(super) use effective::{EffectiveConfiguration, patterns_of_hooks};
 pub use effective::{Signing, SigningMethod};
