@@ -108,6 +108,33 @@ fn hooks_of_the_user_run_and_can_refuse() {
     workshop.same("git log --format=%s; cat .git/checked");
 }
 
+/// As husky does each time that `npm ci` prepares the project.
+const HUSKY: &str = "rm -f .husky/_/husky.sh && echo '*' >.husky/_/.gitignore && \
+                     printf '#!/bin/sh\necho checked >>.git/checked\n' >.husky/_/pre-commit && git config core.hooksPath .husky/_";
+
+#[test]
+fn generated_hooks_can_be_generated_again_and_stay_as_they_are() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = format!("mkdir -p .husky/_ && {HUSKY} && chmod 755 .husky/_/pre-commit");
+        assert_eq!(workshop.shell_in(project, &line), (0, String::new()));
+    }
+    let told = workshop.both(HUSKY);
+    assert!(!told.contains("undone") && !told.contains("withheld"), "{told}");
+    workshop.both("echo two >>a.txt && git commit -qam two");
+    workshop.same("git log --format=%s; cat .git/checked; ls -lA .husky/_ | wc -l; cat .husky/_/pre-commit");
+    let before = workshop.shell_in("agent", "cat .husky/_/* .husky/_/.gitignore").1;
+    for line in [
+        "echo evil >>.husky/_/pre-commit",
+        "echo evil >.husky/_/post-commit && chmod 755 .husky/_/post-commit",
+        "rm .husky/_/pre-commit",
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone") && told.contains(".husky/_: hooks"), "{line}: {told}");
+        assert_eq!(workshop.shell_in("agent", "cat .husky/_/* .husky/_/.gitignore").1, before, "{line}");
+    }
+}
+
 #[test]
 fn a_linked_work_tree_and_a_submodule_commit_where_they_keep_their_data() {
     let workshop = repository();

@@ -13,7 +13,7 @@ mod program;
 
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
-pub(super) use effective::{EffectiveConfiguration, patterns_of_hooks};
+pub(super) use effective::{EffectiveConfiguration, generated_hooks, patterns_of_hooks};
 pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
