@@ -115,10 +115,15 @@ const HUSKY: &str = "rm -f .husky/_/husky.sh && echo '*' >.husky/_/.gitignore &&
 #[test]
 fn generated_hooks_can_be_generated_again_and_stay_as_they_are() {
     let workshop = repository();
+    assert_eq!(workshop.shell_in("agent", "mkdir .husky && echo true >.husky/pre-commit").0, 0);
+    let told = workshop.agent("echo husky: ${HUSKY-unset}");
+    assert!(told.contains("husky: 0"), "a fresh clone: {told}");
     for project in ["shell", "agent"] {
         let line = format!("mkdir -p .husky/_ && {HUSKY} && chmod 755 .husky/_/pre-commit");
         assert_eq!(workshop.shell_in(project, &line), (0, String::new()));
     }
+    let told = workshop.agent("echo husky: ${HUSKY-unset}");
+    assert!(told.contains("husky: unset"), "{told}");
     let told = workshop.both(HUSKY);
     assert!(!told.contains("undone") && !told.contains("withheld"), "{told}");
     workshop.both("echo two >>a.txt && git commit -qam two");
