@@ -133,6 +133,14 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("timeout 5 bash -c 'cd src && cat /etc/passwd'", "ask command"),
         ("timeout 5 bash -c 'cd src && cat main.rs'", "allow autoApprove.execute.mode"),
         ("echo x > /etc/beside", "ask command"),
+        // A word of slashes is the root directory for those programs alone that take it for a place.
+        ("grep -rn '//' src && rg // src; echo / // | tr / _", "allow autoApprove.execute.mode"),
+        ("cut -d / -f1 README.md; awk -F / '{print $2}' README.md", "allow autoApprove.execute.mode"),
+        ("grep -rn fn /", "ask command"),
+        ("grep -e fn -r //", "ask command"),
+        ("grep -rehello //", "ask command"),
+        ("rg --files //", "ask command"),
+        ("ls //", "ask command"),
         // Temporary files are the command's own, and system directories hold programs.
         ("echo x > /tmp/x && cat /tmp/x /usr/share/common-licenses/GPL-3", "allow autoApprove.execute.mode"),
         ("echo \u{202e}x", "ask command"),

@@ -1261,6 +1261,15 @@ mod customization {
     }
 
     #[test]
+    fn the_list_of_modes_tells_which_one_the_settings_choose() {
+        let home = Home::playing(HELLO);
+        home.configure("mode: debug\n");
+        let mut client = Client::start(&home, Options::typed());
+        assert_eq!(client.request("roo/mode/list", json!({}))["defaultMode"], "debug");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn a_file_that_gives_more_is_approved_by_its_digest() {
         let home = Home::playing(HELLO);
         std::fs::write(home.work(".roomodes"), POET.replace("poet", "ask").replace("read", "command"))

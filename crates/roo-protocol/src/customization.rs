@@ -16,6 +16,8 @@ pub struct ModeListParams {}
 pub struct ModeListResult {
     /// The modes that count now, the built-in ones first.
     pub modes: Vec<ModeItem>,
+    /// The slug of the mode in which a request begins that names none, by the user's settings.
+    pub default_mode: String,
     /// Problems with the files that define modes.
     pub problems: Vec<CustomizationProblem>,
 }

@@ -175,7 +175,6 @@ export class Controller {
       this.#ask("roo/trust/get", {}),
     ]);
     const { workspaceState } = this.#parts.context;
-    const set = vscode.workspace.getConfiguration("roo").inspect<string | null>("mode")?.globalValue;
     // What was chosen here may be gone since.
     const mode = modes.modes.find((one) => one.slug === workspaceState.get<string>(MODE))?.slug;
     const profile = profiles.profiles.find((one) => one.name === workspaceState.get<string>(PROFILE))?.name;
@@ -184,7 +183,7 @@ export class Controller {
       modes: modes.modes,
       profiles: profiles.profiles,
       commands: commands.commands,
-      defaultMode: mode ?? set ?? "new-task",
+      defaultMode: mode ?? modes.defaultMode,
       defaultProfile: profile,
       canRestore: this.#need().knows("roo/checkpoint/restore"),
       untrusted: trust.trusted ? trust.pendingApprovals.filter((one) => one.kind !== "delegation").map((one) => one.path) : trust.brings,

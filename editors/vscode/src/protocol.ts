@@ -973,6 +973,8 @@ export type ModeListParams = Record<string, never>;
 export type ModeListResult = {
   /** The modes that count now, the built-in ones first. */
   modes: ModeItem[];
+  /** The slug of the mode in which a request begins that names none, by the user's settings. */
+  defaultMode: string;
   /** Problems with the files that define modes. */
   problems: CustomizationProblem[];
 };

@@ -8181,7 +8181,6 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         this.#ask("roo/trust/get", {})
       ]);
       const { workspaceState } = this.#parts.context;
-      const set = workspace.getConfiguration("roo").inspect("mode")?.globalValue;
       const mode = modes.modes.find((one) => one.slug === workspaceState.get(MODE))?.slug;
       const profile = profiles.profiles.find((one) => one.name === workspaceState.get(PROFILE))?.name;
       this.#updateContext({
@@ -8189,7 +8188,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         modes: modes.modes,
         profiles: profiles.profiles,
         commands: commands2.commands,
-        defaultMode: mode ?? set ?? "new-task",
+        defaultMode: mode ?? modes.defaultMode,
         defaultProfile: profile,
         canRestore: this.#need().knows("roo/checkpoint/restore"),
         untrusted: trust2.trusted ? trust2.pendingApprovals.filter((one) => one.kind !== "delegation").map((one) => one.path) : trust2.brings

@@ -157,6 +157,27 @@ async fn a_private_directory_can_lie_within_a_hidden_one() {
     assert_eq!(fixture.names("state/deep/cache"), ["x"]);
 }
 
+#[tokio::test]
+async fn beside_a_place_within_a_hidden_directory_of_the_workspace_nothing_seems_to_be_deleted() {
+    let fixture = Fixture::new().await;
+    std::fs::create_dir_all(fixture.at("ws/private/deep/cache")).unwrap();
+    std::fs::create_dir_all(fixture.at("ws/private/more")).unwrap();
+    for name in ["a.txt", "deep/b.txt", "deep/cache/c.txt", "more/d.txt"] {
+        std::fs::write(fixture.at("ws/private").join(name), "canary-secret").unwrap();
+    }
+    let mut confinement = fixture.confinement();
+    confinement.hidden.push(fixture.at("ws/private"));
+    confinement.writable.push(fixture.at("ws/private/deep/cache"));
+    let line = "cd private && ls -A . deep deep/cache && touch deep/cache/x; cat a.txt deep/b.txt more/d.txt; ls more; \
+                chmod 644 a.txt; touch new deep/new; rm -f a.txt; ls -A . deep 2>/dev/null";
+    let (_, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
+    let names = ".:\na.txt\ndeep\nmore\n\ndeep:\nb.txt\ncache\n";
+    assert!(output.starts_with(&format!("{names}\ndeep/cache:\nc.txt\n")), "{output}");
+    assert!(output.ends_with(names) && !output.contains("canary-secret"), "{output}");
+    assert_eq!(fixture.names("ws/private/deep/cache"), ["c.txt", "x"]);
+    assert_eq!(fixture.names("ws/private"), ["a.txt", "deep", "more"]);
+}
+
 /// PATH-12.
 #[tokio::test]
 async fn the_directory_is_where_it_starts_and_no_grant() {

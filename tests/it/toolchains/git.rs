@@ -45,6 +45,34 @@ fn a_day_with_git_ends_as_in_a_shell() {
 }
 
 #[test]
+fn a_committed_file_with_the_name_of_a_secret_stays_in_the_repository_as_it_is() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "echo .env >>.gitignore && mkdir certs && echo PORT=1 >.env.test && echo key >certs/server.key && \
+                    git add -A && git commit -qm tests && echo TOKEN=1 >.env";
+        assert_eq!(workshop.shell_in(project, line), (0, String::new()));
+    }
+    let state = "git ls-tree -r HEAD; git status --short; cat .env .env.test certs/server.key";
+    for line in [
+        "echo more >>a.txt && git add -A && git commit -qam more",
+        "echo again >>a.txt && git stash && git stash pop && git commit -qam again",
+        "git switch -qc ports && sed -i s/1/2/ .env.test && git commit -qam ports && git switch -q main",
+        "echo main >>a.txt && git commit -qam main && git rebase -q ports && git merge -q ports",
+    ] {
+        workshop.both(line);
+        workshop.same(STATE);
+        workshop.same(state);
+    }
+    // What no commit has stays out of sight, and out of commits.
+    let told = workshop.agent("cat .env");
+    assert!(told.contains("Exit code: 1") && told.contains("Permission denied"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "echo PASSWORD=1 >>.env.test && echo x >>a.txt").0, 0);
+    let told = workshop.agent("cat .env.test; git add -A; git commit -qam leaked");
+    assert!(told.contains("cat: .env.test: Permission denied") && !told.contains("PORT"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "git show HEAD:.env.test").1, "PORT=2\n");
+}
+
+#[test]
 fn what_is_shared_with_another_repository_is_fetched_pulled_and_pushed() {
     let workshop = repository();
     for project in ["shell", "agent"] {
@@ -78,6 +106,38 @@ fn hooks_of_the_user_run_and_can_refuse() {
     let told = workshop.both("echo forbidden >a.txt && git commit -qam bad");
     assert!(told.contains("no such words"), "{told}");
     workshop.same("git log --format=%s; cat .git/checked");
+}
+
+/// As husky does each time that `npm ci` prepares the project.
+const HUSKY: &str = "rm -f .husky/_/husky.sh && echo '*' >.husky/_/.gitignore && \
+                     printf '#!/bin/sh\necho checked >>.git/checked\n' >.husky/_/pre-commit && git config core.hooksPath .husky/_";
+
+#[test]
+fn generated_hooks_can_be_generated_again_and_stay_as_they_are() {
+    let workshop = repository();
+    assert_eq!(workshop.shell_in("agent", "mkdir .husky && echo true >.husky/pre-commit").0, 0);
+    let told = workshop.agent("echo husky: ${HUSKY-unset}");
+    assert!(told.contains("husky: 0"), "a fresh clone: {told}");
+    for project in ["shell", "agent"] {
+        let line = format!("mkdir -p .husky/_ && {HUSKY} && chmod 755 .husky/_/pre-commit");
+        assert_eq!(workshop.shell_in(project, &line), (0, String::new()));
+    }
+    let told = workshop.agent("echo husky: ${HUSKY-unset}");
+    assert!(told.contains("husky: unset"), "{told}");
+    let told = workshop.both(HUSKY);
+    assert!(!told.contains("undone") && !told.contains("withheld"), "{told}");
+    workshop.both("echo two >>a.txt && git commit -qam two");
+    workshop.same("git log --format=%s; cat .git/checked; ls -lA .husky/_ | wc -l; cat .husky/_/pre-commit");
+    let before = workshop.shell_in("agent", "cat .husky/_/* .husky/_/.gitignore").1;
+    for line in [
+        "echo evil >>.husky/_/pre-commit",
+        "echo evil >.husky/_/post-commit && chmod 755 .husky/_/post-commit",
+        "rm .husky/_/pre-commit",
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone") && told.contains(".husky/_: hooks"), "{line}: {told}");
+        assert_eq!(workshop.shell_in("agent", "cat .husky/_/* .husky/_/.gitignore").1, before, "{line}");
+    }
 }
 
 #[test]

@@ -240,6 +240,7 @@ impl Customization {
     pub fn mode_list(&self, settings: &Settings) -> ModeListResult {
         ModeListResult {
             modes: self.modes_by(settings).iter().map(|mode| mode_item(mode)).collect(),
+            default_mode: settings.mode.clone(),
             problems: self.problems().into_iter().map(wire_problem).collect(),
         }
     }

@@ -965,7 +965,9 @@ fn modes_count_as_soon_as_nothing_hides_them() {
 fn clients_are_told_modes_and_problems() {
     let place = TestWorkspace::trusted();
     place.write("work/.roomodes", &format!("{MODE}    colour: red\n"));
-    let list = place.customization.mode_list(&Settings::default());
+    let settings = Settings { mode: "poet".to_owned(), ..Settings::default() };
+    let list = place.customization.mode_list(&settings);
+    assert_eq!(list.default_mode, "poet");
     let poet = list.modes.last().unwrap();
     assert_eq!((poet.slug.as_str(), poet.emoji.as_str(), poet.source.as_str()), ("poet", "✒️", "project"));
     assert!(poet.tools.contains(&"read_file".to_owned()));

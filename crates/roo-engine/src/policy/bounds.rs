@@ -173,7 +173,8 @@ impl Bounds {
     pub(super) async fn finder(&self) -> Arc<PlaceFinder> {
         let make = || async {
             let active = self.sandbox().await.probe().active;
-            Arc::new(PlaceFinder::new(active.is_some_and(|active| active.supervised)))
+            let is_supervised = active.is_some_and(|active| active.supervised);
+            Arc::new(PlaceFinder::new(is_supervised, self.directories.home.clone()))
         };
         Arc::clone(self.finder.get_or_init(make).await)
     }
@@ -424,7 +425,7 @@ impl Bounds {
         let (places, own, (mut git, work_trees), configuration, (temp, cache)) =
             looked.await.map_err(io::Error::other).flatten()?;
         visible.extend(work_trees);
-        let WithheldPaths { hidden, protected, .. } = places;
+        let WithheldPaths { hidden, committed, protected, .. } = places;
         let sandbox = self.sandbox().await.clone();
         let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));
         // What the user opens is theirs to look after.
@@ -470,6 +471,7 @@ impl Bounds {
             sandbox,
             confinement,
             level,
+            committed,
             protected,
             own,
             git,

@@ -24,7 +24,7 @@ pub(super) struct CommandPlace<'a> {
     finder: Arc<PlaceFinder>,
     /// True if the sandbox hides what may not be seen.
     is_concealed: bool,
-    /// Paths that may not be seen in the workspace, looked up when it is first asked for.
+    /// Paths that may not be seen in the workspace and that the sandbox doesn't hide, looked up when it is first asked for.
     unreadable: OnceCell<Result<Vec<PathBuf>, String>>,
 }
 
@@ -89,12 +89,14 @@ impl<'a> CommandPlace<'a> {
         if self.is_directory(path) { Purpose::Directory } else { Purpose::Read }
     }
 
-    /// Returns the paths that may not be seen below the workspace folders.
+    /// Returns the paths that may not be seen below the workspace folders, but for what the sandbox hides.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
             let places =
                 self.finder.look(&self.policy_context.workspace, &self.policy_context.settings.protected);
-            places.map(|places| places.hidden).map_err(|error| error.to_string())
+            let places = places.map_err(|error| error.to_string())?;
+            let hidden = if self.is_concealed { vec![] } else { places.hidden };
+            Ok::<_, String>([hidden, places.committed].concat())
         };
         self.unreadable.get_or_init(look).as_deref().map_err(Clone::clone)
     }
@@ -122,10 +124,12 @@ impl Place for CommandPlace<'_> {
     }
 
     fn unreadable_below(&self, directory: &str) -> Result<Vec<String>, String> {
-        if self.is_concealed {
-            return Ok(vec![]);
-        }
-        let directory = self.resolve(directory, Purpose::Directory)?;
+        let directory = match self.resolve(directory, Purpose::Directory) {
+            Ok(directory) => directory,
+            // What is committed and shown is in the workspace.
+            Err(_) if self.is_concealed => return Ok(vec![]),
+            Err(reason) => return Err(reason),
+        };
         let below = |path: &PathBuf| {
             let path = path.strip_prefix(directory.absolute()).ok()?;
             Some(path.to_string_lossy().into_owned())

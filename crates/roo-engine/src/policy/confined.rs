@@ -17,6 +17,8 @@ pub struct Confined {
     pub confinement: Confinement,
     /// Level at which they hold the command.
     pub level: Level,
+    /// Files that have names of secrets and that it sees as they were committed.
+    pub committed: Vec<PathBuf>,
     /// Protected paths of the workspace that exist.
     pub protected: Vec<PathBuf>,
     /// Places of the server and of the user's files that govern agents, be they missing.
@@ -103,6 +105,7 @@ mod tests {
             sandbox: Sandbox::none("not needed"),
             confinement,
             level: Level::L3,
+            committed: vec![],
             protected: vec![],
             own: vec![],
             git: vec![],

@@ -164,7 +164,10 @@ impl Walk<'_> {
         let assigned = assigned.map(|(_, value)| value.trim_matches(['"', '\'']));
         // A program may lie anywhere; what it is given counts.
         let words = command.words.iter().skip(1).map(|word| word.visible.as_str());
-        let mut left = assigned.chain(words.clone()).find_map(|word| self.word(word));
+        let all: Vec<&str> = command.words.iter().map(|word| word.visible.as_str()).collect();
+        let places = words.clone().enumerate().filter(|(index, _)| !is_text(&all, index + 1));
+        let places = places.map(|(_, word)| word);
+        let mut left = assigned.chain(places).find_map(|word| self.word(word));
         if command.words.iter().any(|word| is_shell(&word.visible)) {
             let lines = words.filter(|word| word.contains(char::is_whitespace));
             left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
@@ -272,6 +275,34 @@ impl Walk<'_> {
 fn is_shell(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
     matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "eval" | "watch" | "busybox")
+}
+
+/// Returns whether a word of slashes is a text for its program, as in `grep -n // a.js` and `cut -d / -f 1`, and not the
+/// root directory.
+fn is_text(words: &[&str], index: usize) -> bool {
+    let (Some(program), Some(word)) = (words.first(), words.get(index)) else { return false };
+    if word.is_empty() || word.chars().any(|c| c != '/') {
+        return false;
+    }
+    let before = words[index - 1];
+    let is_operand = |(at, word): &(usize, &&str)| *at > 0 && !word.starts_with('-');
+    let is_first = || words.iter().enumerate().find(is_operand).is_some_and(|(at, _)| at == index);
+    // An option with a pattern makes every other word a file.
+    let has_pattern = || {
+        let long = ["--re", "--f"];
+        words.iter().any(|word| match word.strip_prefix('-') {
+            Some(rest) if rest.starts_with('-') => long.iter().any(|option| word.starts_with(option)),
+            Some(letters) => letters.contains(['e', 'f']),
+            None => false,
+        })
+    };
+    match program.rsplit('/').next().unwrap_or_default() {
+        "echo" | "printf" | "tr" => true,
+        "cut" => before == "-d",
+        "awk" | "gawk" | "mawk" if before == "-F" => true,
+        "awk" | "egrep" | "fgrep" | "gawk" | "grep" | "mawk" | "rg" => is_first() && !has_pattern(),
+        _ => false,
+    }
 }
 
 fn outside(path: &str) -> String {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::command_scope::CommandScope;
-use super::git::{EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
+use super::git::{
+    EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod, generated_hooks,
+};
 use super::in_flight::InFlightCommands;
 use super::server_files::ServerFiles;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
@@ -180,7 +182,10 @@ impl Watch {
     /// When they can't be read: then the command must not run.
     pub(crate) fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
         let private = captured.map(|captured| captured.directory.as_path());
-        GitGuard::begin(&self.git, &self.roots, private, self.holds_protected)
+        // Where there are any, they are among what is protected.
+        let can_be_shown = private.is_some() && self.holds_protected && !self.patterns.is_empty();
+        let hooks = if can_be_shown { generated_hooks(&self.roots) } else { vec![] };
+        GitGuard::begin(&self.git, &self.roots, &hooks, private, self.holds_protected)
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::git::CommittedFiles;
 use roo_sandbox::changes::{ChangesError, FileIndex, IndexedRoot, Kind, Mark, MarkedPlaces, Marker};
 use roo_workspace::{
     FileId, ProtectedNames, Protection, Purpose, ReadAccess, Rules, Workspace, several_names,
@@ -24,12 +25,15 @@ pub(super) const SCRATCH: &[&str] =
 pub(super) struct WithheldPaths {
     pub(super) protected: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
+    /// Files that have names of secrets and are shown to commands as they were committed.
+    pub(super) committed: Vec<PathBuf>,
     pub(super) scratch: Vec<PathBuf>,
 }
 
 /// Finds these places for the commands of a workspace, at the cost of what has changed since the one before.
 pub(super) struct PlaceFinder {
     index: Arc<FileIndex>,
+    home: Option<PathBuf>,
     known: Mutex<FinderState>,
 }
 
@@ -39,6 +43,7 @@ struct FinderState {
     /// Files that are other names of hidden ones.
     other_names: Vec<PathBuf>,
     scratch: Option<ScratchLook>,
+    committed: CommittedFiles,
 }
 
 /// Meanings of names of the workspace.
@@ -67,10 +72,11 @@ impl Marker for NameMarker {
 }
 
 impl PlaceFinder {
-    /// With `supervised`, no command can write a file by a second name that nobody watches.
-    pub(super) fn new(supervised: bool) -> Self {
+    /// With `supervised`, no command can write a file by a second name that nobody watches. A repository in the home
+    /// directory is nobody's project.
+    pub(super) fn new(supervised: bool, home: Option<PathBuf>) -> Self {
         let index = if supervised { FileIndex::default() } else { FileIndex::walking() };
-        Self { index: Arc::new(index), known: Mutex::default() }
+        Self { index: Arc::new(index), home, known: Mutex::default() }
     }
 
     /// The index that all commands of the workspace share.
@@ -122,12 +128,17 @@ impl PlaceFinder {
         let looked = known.scratch.take().filter(|looked| looked.is_current(&scratch, &roots));
         let looked =
             looked.unwrap_or_else(|| ScratchLook::new(&scratch, &roots, &known.markers, SCRATCH_NAMES));
+        let secrets = known.secrets(&hidden);
+        let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let committed = known.committed.unchanged(&secrets, &folders, self.home.as_deref());
+        let shown: HashSet<&PathBuf> = committed.iter().collect();
+        hidden.retain(|path| !shown.contains(path));
         hidden.extend(looked.hidden.iter().cloned());
         known.scratch = Some(looked);
         hidden.extend(known.other_names.iter().cloned());
         // What is there and can't be looked into is hidden: the command could open it.
         hidden.extend(unreadable);
-        Ok(WithheldPaths { protected, hidden, scratch })
+        Ok(WithheldPaths { protected, hidden, committed, scratch })
     }
 
     /// Returns the names of these files in the workspace as it was looked at last. Reads the disk.
@@ -137,6 +148,18 @@ impl PlaceFinder {
 }
 
 impl FinderState {
+    /// Returns those of the hidden paths that are hidden by the names of secrets alone, and not by the rules of any folder.
+    fn secrets(&self, hidden: &[PathBuf]) -> Vec<PathBuf> {
+        let is_ignored = |path: &PathBuf| {
+            let below = |(root, marker): &(PathBuf, Arc<NameMarker>)| {
+                Some((path.strip_prefix(root).ok()?.to_string_lossy().into_owned(), Arc::clone(marker)))
+            };
+            let mut names = self.markers.iter().filter_map(below);
+            names.any(|(name, marker)| marker.rules.access(&name, false) == ReadAccess::Ignored)
+        };
+        hidden.iter().filter(|path| !is_ignored(path)).cloned().collect()
+    }
+
     fn marker(&mut self, root: &Path, rules: Arc<Rules>, protected: ProtectedNames) -> Arc<NameMarker> {
         if let Some((_, marker)) = self.markers.iter().find(|(path, _)| path == root)
             && Arc::ptr_eq(&marker.rules, &rules)
@@ -307,7 +330,8 @@ mod tests {
                 encoding: Encoding::Utf16,
             });
             let workspace = workspace.unwrap();
-            let fixture = Self { _directory: directory, root, workspace, finder: PlaceFinder::new(true) };
+            let fixture =
+                Self { _directory: directory, root, workspace, finder: PlaceFinder::new(true, None) };
             files.iter().for_each(|(name, text)| fixture.put(name, text));
             fixture
         }
@@ -360,6 +384,32 @@ mod tests {
         let ignored = Fixture::new(&[&files[..], &[(".gitignore", "venv\ntarget\n")]].concat());
         assert_eq!(ignored.hidden(), paths(&["target/debug/id_rsa", "venv/lib/certifi/server.pem"]));
         assert!(Fixture::new(&files).hidden().contains(&"target/debug/id_server".into()));
+    }
+
+    #[test]
+    fn a_secret_that_was_committed_is_shown_while_it_is_as_it_was_committed() {
+        let files = [
+            (".rooignore", "private/\n"),
+            (".env", "SECRET=1\n"),
+            (".env.test", "PORT=1\n"),
+            ("private/.env.test", "PORT=2\n"),
+        ];
+        let fixture = Fixture::new(&files);
+        let git = |line: &str| {
+            let own = ["-c", "user.name=ada", "-c", "user.email=a@b"];
+            let mut git = std::process::Command::new("git");
+            assert!(
+                git.args(own).args(line.split(' ')).current_dir(&fixture.root).status().unwrap().success()
+            );
+        };
+        git("init -q");
+        git("add .env.test private");
+        let hidden = paths(&[".env", ".env.test", ".rooignore", "private"]);
+        assert_eq!(fixture.hidden(), hidden);
+        git("commit -qm one");
+        assert_eq!(fixture.hidden(), paths(&[".env", ".rooignore", "private"]));
+        fixture.put(".env.test", "SECRET=2\n");
+        assert_eq!(fixture.hidden(), hidden);
     }
 
     #[test]

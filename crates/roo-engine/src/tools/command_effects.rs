@@ -155,7 +155,10 @@ impl Before {
             _ => confined.confinement.clone(),
         };
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
-        bounds.substitutes.extend(self.git.substitutes());
+        let is_hidden = |it: &Substitute| bounds.hidden.iter().any(|hidden| it.place.starts_with(hidden));
+        let substitutes = self.git.substitutes().into_iter().filter(|it| !is_hidden(it));
+        let substitutes: Vec<Substitute> = substitutes.collect();
+        bounds.substitutes.extend(substitutes);
         bounds.substitutes.extend(self.configuration.iter().cloned());
         bounds.loopback = self.network.as_ref().map(|network| network.loopback.clone());
         bounds.staged.extend(self.layers.layers().iter().cloned());

@@ -3,6 +3,7 @@
 //! The command runs in a task of its own, up to the decision of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`crate::tool_run::BackgroundCommands`]).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -145,7 +146,12 @@ pub(super) async fn run(
         None => confined.confinement.clone(),
     });
     let passed = confined.as_ref().map_or(&context.environment, |confined| &confined.environment);
-    let mut environment = Environment::inherited_by(passed).with(&context.variables);
+    let mut environment = Environment::inherited_by(passed);
+    if confined.is_some() && context.workspace.roots().paths().any(lacks_generated_hooks) {
+        // It would fail, and the installation of packages with it.
+        environment = environment.with(&BTreeMap::from([("HUSKY".to_owned(), "0".to_owned())]));
+    }
+    let mut environment = environment.with(&context.variables);
     if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
@@ -155,7 +161,10 @@ pub(super) async fn run(
         environment = before.with_signing(environment);
     }
     let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
-    let secrets = Arc::new(known_secrets(&environment, context.workspace.roots().paths(), hidden));
+    let mut secrets = known_secrets(&environment, context.workspace.roots().paths(), hidden);
+    let committed = confined.iter().flat_map(|confined| &confined.committed);
+    committed.for_each(|file| secrets.add_variable_file(file));
+    let secrets = Arc::new(secrets);
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
     let stays = is_staged || !context.background.is_possible();
@@ -668,6 +677,13 @@ fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
     matches!(target.location(), Location::Inside { root: 0 })
         && target.relative() == path
         && protection(path, urid) == Protection::OwnTaskDirectory
+}
+
+/// Returns whether husky would generate its hooks in a folder for the first time. A command can't make them: what is in their
+/// directory runs whenever the user commits.
+fn lacks_generated_hooks(root: &Path) -> bool {
+    let husky = root.join(".husky");
+    husky.is_dir() && husky.join("_").symlink_metadata().is_err()
 }
 
 #[cfg(test)]

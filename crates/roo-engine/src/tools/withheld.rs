@@ -170,7 +170,8 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     }
     found.git(ended.git, &ended.confinement.hidden);
     let mut told = BTreeSet::new();
-    for path in unwritable(ended.refused, &errors) {
+    // What a debugger tries in `/proc` it does without, and no setting opens it.
+    for path in unwritable(ended.refused, &errors).into_iter().filter(|path| !path.starts_with("/proc")) {
         let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
         if told.insert(place.clone()) {
             found.unwritable(&path, &place);
@@ -653,6 +654,14 @@ mod tests {
         let declined = explained(true, &access);
         assert_eq!(declined.grantable, SandboxAccess::default());
         assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn what_can_not_be_opened_in_proc_is_not_told() {
+        let case = Case::new();
+        let output = "warning: opening /proc/self/mem file failed: Read-only file system (30)";
+        let explained = case.explain(output, &["/proc/self/mem".into()], &SandboxAccess::default());
+        assert_eq!(explained, Explanation::default());
     }
 
     #[test]

@@ -4,14 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::Environment;
 use super::redaction::ExactValues;
-use roo_durable::read_regular;
 
 /// Files from which programs take variables.
 const VARIABLE_FILES: &[&str] =
     &[".env", ".env.local", ".env.development", ".env.development.local", ".env.test", ".env.production"];
-
-/// The largest such file that is read, in bytes.
-const VARIABLE_FILE: u64 = 256 << 10;
 
 /// Collects the secret values of an environment, and of the variable files at the top of some folders. Files that are hidden
 /// are left out: who can't read them can't show their values. Reads the disk.
@@ -27,9 +23,7 @@ pub fn known_secrets<'a>(
     for folder in folders {
         let files = VARIABLE_FILES.iter().map(|name| folder.join(name));
         for file in files.filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
-            if let Ok(text) = read_regular(&file, VARIABLE_FILE) {
-                secrets.add_dotenv(&text);
-            }
+            secrets.add_variable_file(&file);
         }
     }
     secrets

@@ -1,6 +1,6 @@
 // What the user changes beside the conversation, and what another window or a reload makes of it.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Frame } from "playwright-core";
@@ -51,6 +51,26 @@ test("a switch of auto-approve takes effect without a restart, and the chat show
     assert.deepEqual(editor.pids(), before, "it is the same server all along");
   } catch (error) {
     throw await editor.failed("settings", error);
+  } finally {
+    await editor.stop();
+  }
+});
+
+test("a new task begins in the mode of config.yaml until the user chooses another", async () => {
+  const file = (workspace: string): string => join(workspace, "../config/roo-lsp/config.yaml");
+  const configure = (workspace: string): void => {
+    mkdirSync(join(file(workspace), ".."), { recursive: true });
+    writeFileSync(file(workspace), "mode: ask\n");
+  };
+  const editor = await Editor.start({ turns: SCRIPT, workspace: configure });
+  try {
+    let chat = await editor.newTask("ask");
+    writeFileSync(file(editor.workspace), "mode: debug\n");
+    chat = await editor.newTask("debug");
+    await chat.locator("#mode").selectOption("code");
+    await editor.newTask("code");
+  } catch (error) {
+    throw await editor.failed("default-mode", error);
   } finally {
     await editor.stop();
   }

@@ -59,12 +59,16 @@ impl GitDirectory {
         Self::from_dot_git(&dot_git_around(root, home)?)
     }
 
+    /// The top of the work tree that a directory lies in, with its git directory, where the repository is its own.
+    pub(super) fn with_top(directory: &Path, home: Option<&Path>) -> Option<(PathBuf, Self)> {
+        let git = dot_git_around(directory, home)?;
+        Some((git.parent()?.to_path_buf(), Self::from_dot_git(&git)?))
+    }
+
     /// The top of the work tree that a workspace folder lies in, where the repository is its own. Git compares all of it with
     /// the index: what it doesn't see there, it takes for deleted.
     pub(in super::super) fn work_tree_around(root: &Path, home: Option<&Path>) -> Option<PathBuf> {
-        let git = dot_git_around(root, home)?;
-        Self::from_dot_git(&git)?;
-        git.parent().map(Path::to_path_buf)
+        Self::with_top(root, home).map(|(top, _)| top)
     }
 
     /// Returns the directories that a `.git` names, where that is its own: a directory is, and what a file names if it

@@ -3,12 +3,17 @@
 //!
 //! Which changes of a configuration may stay is in [`super::config`].
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::program::git;
+use roo_durable::read_regular;
 use roo_sandbox::exec::sandbox::SigningKey;
 use roo_sandbox::exec::{Environment, find_program};
+
+/// The largest `.gitignore` that can be that of a generated directory, in bytes.
+const SHORT: u64 = 16;
 
 /// The values of a configuration, in the order in which git reads them: the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,6 +138,14 @@ impl EffectiveConfiguration {
 /// The patterns that protect the directories of a workspace folder in which git looks for hooks, by `core.hooksPath` of any
 /// configuration: what lies there runs whenever the user commits, outside of any sandbox. Runs git.
 pub(in super::super) fn patterns_of_hooks(root: &Path, roots: &[PathBuf]) -> Vec<String> {
+    let directories = directories_of_hooks(root, roots);
+    let mut patterns: Vec<String> = directories.iter().filter_map(|hooks| pattern(hooks, root)).collect();
+    patterns.dedup();
+    patterns
+}
+
+/// The directory of hooks that a configuration names, as it names it and as it really is.
+fn directories_of_hooks(root: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let top = root.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok());
     let Some(top) = top else { return vec![] };
     // Without git nobody commits either.
@@ -140,10 +153,20 @@ pub(in super::super) fn patterns_of_hooks(root: &Path, roots: &[PathBuf]) -> Vec
         EffectiveConfiguration::read(root, roots).ok().and_then(|configuration| configuration.hooks_path());
     let Some(hooks) = hooks.map(|hooks| without_dots(&top.join(hooks))) else { return vec![] };
     let real = hooks.canonicalize().ok();
-    let mut patterns: Vec<String> =
-        [Some(hooks), real].into_iter().flatten().filter_map(|hooks| pattern(&hooks, root)).collect();
-    patterns.dedup();
-    patterns
+    [Some(hooks), real].into_iter().flatten().collect()
+}
+
+/// The real directories of hooks in workspace folders that a tool such as husky generates: a `.gitignore` there has git ignore
+/// all of it. Runs git.
+pub(in super::super) fn generated_hooks(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let is_generated = |hooks: &PathBuf| {
+        let ignored = read_regular(&hooks.join(".gitignore"), SHORT).is_ok_and(|text| text.trim() == "*");
+        let is_inside = roots.iter().any(|root| hooks.starts_with(root) && hooks != root);
+        ignored && is_inside && hooks.canonicalize().is_ok_and(|real| real == *hooks)
+    };
+    let found = roots.iter().flat_map(|root| directories_of_hooks(root, roots));
+    let found: BTreeSet<PathBuf> = found.filter(is_generated).collect();
+    found.into_iter().collect()
 }
 
 /// A path without `.` and `..`, by its text alone.

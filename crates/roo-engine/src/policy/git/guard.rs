@@ -6,8 +6,10 @@
 //! read what a command wrote there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -34,6 +36,7 @@ const MAKING_COMMITS: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull"
 pub struct GitGuard {
     configurations: Vec<Configuration>,
     guarded: Vec<(PathBuf, Guarded)>,
+    generated: Vec<GeneratedHooks>,
     logs: Vec<(PathBuf, u64)>,
     /// Directories of tags, and when each was changed.
     tags: Vec<(PathBuf, Option<SystemTime>)>,
@@ -51,6 +54,14 @@ struct Configuration {
     mode: u32,
     /// File that the command writes in its place; none where it writes the file itself.
     copy: Option<PathBuf>,
+}
+
+/// A directory of hooks that a tool generates, and the copy in its place that the command may write.
+#[derive(Debug)]
+struct GeneratedHooks {
+    directory: PathBuf,
+    files: BTreeMap<PathBuf, (Vec<u8>, u32)>,
+    copy: PathBuf,
 }
 
 /// State of a guarded path before the command.
@@ -91,14 +102,16 @@ pub struct GitOutcome {
 }
 
 impl GitGuard {
-    /// Looks at the git directories of a workspace with these folders before a command. `private` is a directory for copies of configurations, where the
-    /// sandbox can show them; `holds` says whether it keeps what is guarded from being written.
+    /// Looks at the git directories of a workspace with these folders before a command, and at the directories of `hooks` that
+    /// tools generate. `private` is a directory for copies of configurations and of these, where the sandbox can show them;
+    /// `holds` says whether it keeps what is guarded from being written.
     ///
     /// # Errors
     /// When something can't be read or copied: then a command must not run.
     pub(in super::super) fn begin(
         directories: &[GitDirectory],
         roots: &[PathBuf],
+        hooks: &[PathBuf],
         private: Option<&Path>,
         holds: bool,
     ) -> io::Result<Self> {
@@ -131,6 +144,14 @@ impl GitGuard {
             let changed = modified(&tags);
             guard.tags.push((tags, changed));
         }
+        for (index, directory) in hooks.iter().enumerate() {
+            // What can't be copied as a whole can't be written.
+            if let (Some(private), Ok(files)) = (private, files_below(directory)) {
+                let copy = private.join(format!("git-hooks-{index}"));
+                copy_files(&files, &copy)?;
+                guard.generated.push(GeneratedHooks { directory: directory.clone(), files, copy });
+            }
+        }
         guard.inner = guard.inner_now();
         Ok(guard)
     }
@@ -139,13 +160,18 @@ impl GitGuard {
         self.directories.iter().flat_map(GitDirectory::modules).collect()
     }
 
-    /// The copies that are shown in place of configurations.
+    /// The copies that are shown in place of configurations and generated hooks.
     pub fn substitutes(&self) -> Vec<Substitute> {
         let copies = self.configurations.iter().filter_map(|configuration| {
             let (place, source) = (configuration.file.clone(), configuration.copy.clone()?);
             Some(Substitute { place, source, is_writable: true })
         });
-        copies.collect()
+        let hooks = self.generated.iter().map(|hooks| Substitute {
+            place: hooks.directory.clone(),
+            source: hooks.copy.clone(),
+            is_writable: true,
+        });
+        copies.chain(hooks).collect()
     }
 
     /// Brings back what may stay of the configurations, and undoes what may not stay of the rest. All processes of the
@@ -162,6 +188,12 @@ impl GitGuard {
             match before.settle(path, store) {
                 Ok(withheld) => outcome.withheld.extend(withheld),
                 Err(error) => outcome.failed.push((path.clone(), error.to_string())),
+            }
+        }
+        for hooks in &self.generated {
+            match hooks.settle(store) {
+                Ok(withheld) => outcome.withheld.extend(withheld),
+                Err(error) => outcome.failed.push((hooks.directory.clone(), error.to_string())),
             }
         }
         for path in self.inner_now().difference(&self.inner) {
@@ -261,6 +293,17 @@ impl Configuration {
     }
 }
 
+impl GeneratedHooks {
+    /// A tool that generates the same again has changed nothing; anything else stays in the copy.
+    fn settle(&self, store: &Store) -> io::Result<Option<WithheldGitChange>> {
+        if files_below(&self.copy).is_ok_and(|now| now == self.files) {
+            return Ok(None);
+        }
+        let (path, because) = (self.directory.clone(), vec!["hooks".to_owned()]);
+        Ok(Some(WithheldGitChange { path, because, kept: store.put_away(&self.copy)? }))
+    }
+}
+
 impl Guarded {
     fn from_path(path: &Path, holds: bool) -> io::Result<Self> {
         let Ok(found) = path.symlink_metadata() else { return Ok(Self::Missing) };
@@ -336,6 +379,25 @@ fn files_below(directory: &Path) -> io::Result<BTreeMap<PathBuf, (Vec<u8>, u32)>
         }
     }
     Ok(files)
+}
+
+/// Writes files below a directory that isn't there yet.
+fn copy_files(files: &BTreeMap<PathBuf, (Vec<u8>, u32)>, directory: &Path) -> io::Result<()> {
+    fs::create_dir(directory)?;
+    for (relative, (text, mode)) in files {
+        let file = directory.join(relative);
+        fs::create_dir_all(file.parent().unwrap_or(directory))?;
+        match rustix::fs::FileType::from_raw_mode(*mode) {
+            rustix::fs::FileType::Symlink => {
+                std::os::unix::fs::symlink(OsStr::from_bytes(text), &file)?;
+            }
+            _ => {
+                write_private(&file, text)?;
+                fs::set_permissions(&file, fs::Permissions::from_mode(mode & 0o7777))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
@@ -444,7 +506,7 @@ mod tests {
         fn begin(&self, is_private: bool) -> GitGuard {
             let private = self.place.path().join("private");
             let directories = [self.git.clone()];
-            GitGuard::begin(&directories, &[], is_private.then_some(private.as_path()), false).unwrap()
+            GitGuard::begin(&directories, &[], &[], is_private.then_some(private.as_path()), false).unwrap()
         }
 
         fn text(&self, name: &str) -> String {

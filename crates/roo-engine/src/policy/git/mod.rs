@@ -3,6 +3,7 @@
 //!
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
+mod committed;
 mod config;
 mod directories;
 mod effective;
@@ -10,8 +11,9 @@ mod exclude;
 mod guard;
 mod program;
 
+pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
-pub(super) use effective::{EffectiveConfiguration, patterns_of_hooks};
+pub(super) use effective::{EffectiveConfiguration, generated_hooks, patterns_of_hooks};
 pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};

@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::anchors::{AnchorSearch, Anchors};
 use super::randomness::looks_random;
 use super::{holds_secret, is_secret_name, url};
+use roo_durable::read_regular;
 
 /// Length of the shortest value that is masked. A shorter one occurs by chance.
 const SHORTEST: usize = 8;
+/// The largest file of variables that is read, in bytes.
+const VARIABLE_FILE: u64 = 256 << 10;
 /// Length of the part of a value that is masked.
 const LONGEST: usize = 64 * 1024;
 
@@ -72,6 +76,13 @@ impl ExactValues {
             if is_name {
                 self.add_variable(name, unquoted(value));
             }
+        }
+    }
+
+    /// Adds the secrets of a file with one `NAME=value` a line; of one that can't be read, none.
+    pub fn add_variable_file(&mut self, file: &Path) {
+        if let Ok(text) = read_regular(file, VARIABLE_FILE) {
+            self.add_dotenv(&text);
         }
     }
 

@@ -274,8 +274,11 @@ fn mount_places(order: &Order, trees: Vec<PlaceTree>, covers: &Covers) -> Result
         match tree {
             Some(tree) => tree.attach_anew(&path).step(&named("the place", &path))?,
             None => {
-                let has_holes = shown.iter().any(|inner| inner.starts_with(&path) && *inner != path);
-                if covers.cover(&path, has_holes).step(&named("hiding", &path))? {
+                let holes = shown.iter().map(PathBuf::as_path);
+                let holes: Vec<&Path> =
+                    holes.filter(|hole| hole.starts_with(&path) && *hole != path).collect();
+                let keeps_names = is_within_grant(&path, order);
+                if covers.cover(&path, &holes, keeps_names).step(&named("hiding", &path))? {
                     sealed.push(path);
                 }
             }
@@ -449,8 +452,9 @@ impl Covers {
     }
 
     /// Covers a place; what isn't there needs no cover. A directory in which other places lie gets an
-    /// empty one of its own, which is to be sealed when they are mounted: then it gives true.
-    fn cover(&self, path: &Path, has_holes: bool) -> io::Result<bool> {
+    /// empty one of its own, which is to be sealed when they are mounted: then it gives true. With `keeps_names`, what else
+    /// is in it is there, and nobody can open it: git would take it for deleted otherwise, and commit that.
+    fn cover(&self, path: &Path, holes: &[&Path], keeps_names: bool) -> io::Result<bool> {
         let target = match open(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(false),
             other => other?,
@@ -458,8 +462,10 @@ impl Covers {
         let cover = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
             // What it leads to is hidden where it is.
             FileType::Symlink => return Ok(false),
-            FileType::Directory if has_holes => {
+            FileType::Directory if !holes.is_empty() => {
+                let others = if keeps_names { entries_beside(path, holes) } else { vec![] };
                 tmpfs(path, c"mode=0755,size=1m")?;
+                others.iter().try_for_each(|(path, is_directory)| make_closed(path, *is_directory))?;
                 return Ok(true);
             }
             FileType::Directory => &self.directory,
@@ -467,6 +473,37 @@ impl Covers {
         };
         attach(&open_tree(CWD, cover, CLONE)?, &target)?;
         Ok(false)
+    }
+}
+
+/// The entries of a directory in which none of these places lies, and of those directories in it on the way to one. Each
+/// with whether it is a directory; what is in there can be found in no other way.
+fn entries_beside(directory: &Path, places: &[&Path]) -> Vec<(PathBuf, bool)> {
+    let mut entries = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory && places.iter().any(|place| place.starts_with(&path)) {
+                if !places.contains(&path.as_path()) {
+                    open.push(path);
+                }
+            } else if !places.contains(&path.as_path()) {
+                entries.push((path, is_directory));
+            }
+        }
+    }
+    entries
+}
+
+/// Makes an empty directory or file that nobody can open, with the directories that lead to it.
+fn make_closed(path: &Path, is_directory: bool) -> io::Result<()> {
+    let mut directories = std::fs::DirBuilder::new();
+    directories.mode(0o700).recursive(true).create(path.parent().unwrap_or(path))?;
+    match is_directory {
+        true => std::fs::DirBuilder::new().mode(0o0).create(path),
+        false => std::fs::OpenOptions::new().write(true).create_new(true).mode(0o0).open(path).map(drop),
     }
 }
 

@@ -196,7 +196,7 @@ impl Lines {
             call_context,
             &directory,
             search,
-            Arc::new(PlaceFinder::new(false)),
+            Arc::new(PlaceFinder::new(false, None)),
         )
         .concealed(is_concealed)
         .with(Arc::clone(self.fixture.gate.repositories()));
