@@ -1,4 +1,4 @@
-//! One order of chunks made of two: reciprocal rank fusion.
+//! The words that chunks are ranked by, and one order of chunks made of two: reciprocal rank fusion.
 
 use std::collections::HashMap;
 
@@ -21,6 +21,22 @@ pub(crate) fn fused(orders: &[Vec<RankedChunk>; 2]) -> Vec<RankedChunk> {
     let mut fused: Vec<RankedChunk> = chunks.into_values().collect();
     fused.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.chunk.id.cmp(&other.chunk.id)));
     fused
+}
+
+/// The words to rank chunks by, of those that are in so many chunks each: the rarest, which together are in `most` at most. The
+/// others would hardly change the order, and take most of the time. All of them, where even the rarest is in more.
+pub(crate) fn rarest(mut counted: Vec<(usize, &str)>, most: usize) -> Vec<&str> {
+    let known = counted.iter().map(|(chunks, _)| *chunks).filter(|chunks| *chunks > 0);
+    if known.min().is_none_or(|rarest| rarest > most) {
+        return counted.into_iter().map(|(_, word)| word).collect();
+    }
+    counted.sort_by_key(|(chunks, _)| *chunks);
+    let mut left = most;
+    let fitting = counted.into_iter().map_while(|(chunks, word)| {
+        left = left.checked_sub(chunks)?;
+        Some(word)
+    });
+    fitting.collect()
 }
 
 #[cfg(test)]
@@ -50,5 +66,19 @@ mod tests {
         assert_eq!(ids(&[order(&[1, 2, 3]), order(&[4, 2])]), [2, 1, 4, 3]);
         assert_eq!(fused(&[order(&[1]), order(&[1])])[0].score, 1.0);
         assert_eq!(ids(&[order(&[]), order(&[])]), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn common_words_are_left_out_where_rarer_ones_find_enough() {
+        let of = |counted: &[(usize, &'static str)]| rarest(counted.to_vec(), 100);
+        assert_eq!(
+            of(&[(60, "config"), (3, "retry"), (90, "the"), (20, "socket")]),
+            ["retry", "socket", "config"]
+        );
+        assert_eq!(of(&[(101, "config"), (0, "absent"), (100, "retry")]), ["absent", "retry"]);
+        // None of them tells more than the others.
+        assert_eq!(of(&[(101, "config"), (0, "absent"), (101, "the")]), ["config", "absent", "the"]);
+        assert_eq!(of(&[(0, "absent")]), ["absent"]);
+        assert_eq!(of(&[]), Vec::<&str>::new());
     }
 }
