@@ -594,7 +594,7 @@ turns:
   - when: { contains: ["leaves out", "b.py, where the symbol is used, so nothing was changed"] }
 "#;
     let home = Home::playing(&(script.to_owned() + DONE));
-    home.configure("mode: code\nautoApprove: { write: true }\n");
+    home.configure("mode: code\nautoApprove: { write: true }\nlimits: { mistakes: 9 }\n");
     write(&home, &[("a.py", "area = 1\n"), ("b.py", "from a import area\nprint(area)\n")]);
     let mut client = start_editor(&home);
     let open = client.open(&home.work("a.py"), "area = 1\n");

@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn what_is_no_text_goes_back_as_bytes_and_is_never_merged() {
         let mut contents = LoadedContents::new();
-        let [old, new, mine] = [&b"\x89PNG old"[..], &b"\x89PNG new"[..], &b"\x89PNG mine"[..]];
+        let [old, new, mine] = [&b"\x89PNG\0old"[..], &b"\x89PNG\0new"[..], &b"\x89PNG\0mine"[..]];
         let [kept_old, kept_new] = [old, new].map(|bytes| {
             contents.insert(Digest::of(bytes), bytes.to_vec());
             SavedContent::KeptBytes(Digest::of(bytes))
