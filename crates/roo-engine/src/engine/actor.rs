@@ -812,6 +812,7 @@ impl Actor {
             wait = (wait * 2).min(STORE_RETRY.1);
         }
         self.report_recovery();
+        self.settle_patches(&records);
         let state = self.tree.state();
         for record in &records {
             self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
@@ -832,6 +833,20 @@ impl Actor {
             self.summarise();
         }
         Ok(())
+    }
+
+    /// Completes or undoes edits of several files that an earlier server has left, and whose calls end here. A call that is
+    /// cancelled isn't looked into, and must neither leave contents beside its files nor come true with a later edit.
+    fn settle_patches(&self, records: &[Record<Event>]) {
+        for Record { task_id, event, .. } in records {
+            if matches!(event, Event::ToolFinished { .. })
+                && let Some(task) = self.tree.task(task_id).filter(|task| task.has_unsettled_patch())
+            {
+                let services = self.services.for_task(&self.tree, task);
+                // Another edit may hold the lock for long.
+                tokio::spawn(async move { services.workspace.settle().await });
+            }
+        }
     }
 
     /// Warns clients while the trace can't be kept.
