@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,8 +34,10 @@ pub struct RequestLog {
     last_seq: u64,
     /// The number up to which all records are known to be synced. Each record says what it was, see [`Holes`].
     synced: u64,
-    /// True if part of a line that could not be written may follow `end`.
+    /// True if part of an append that failed may follow `end`.
     is_torn: bool,
+    /// How often a sync by [`cut`] has failed. One that is under way meanwhile may not tell of that.
+    failed_cuts: Arc<AtomicU64>,
     /// Data not yet synced.
     unsynced: Unsynced,
     #[cfg(debug_assertions)]
@@ -80,6 +83,7 @@ pub struct Synced {
     seq: u64,
     end: u64,
     blobs: usize,
+    failed_cuts: u64,
 }
 
 impl Synced {
@@ -194,13 +198,9 @@ impl RequestLog {
         if scan.tail != Tail::Whole {
             let moved_to = keep_torn_tail(disk.as_ref(), &path, end)
                 .map_err(StoreError::io("move the torn tail of", &path))?;
-            file.truncate(end).map_err(StoreError::io("truncate", &path))?;
+            cut(disk.as_ref(), file.as_ref(), &path, end)?;
             scan.damage.push(match scan.tail {
-                Tail::Hole => {
-                    // Whole records of the tail must not turn up behind those that are appended next.
-                    file.sync().map_err(StoreError::io("sync", &path))?;
-                    Damage::Hole { after: last_seq, moved_to }
-                }
+                Tail::Hole => Damage::Hole { after: last_seq, moved_to },
                 Tail::Torn | Tail::Whole => Damage::TornTail { moved_to },
             });
         }
@@ -232,6 +232,7 @@ impl RequestLog {
             last_seq,
             synced,
             is_torn: false,
+            failed_cuts: Arc::default(),
             unsynced,
             #[cfg(debug_assertions)]
             crash: CrashPoint::from_environment(),
@@ -253,7 +254,8 @@ impl RequestLog {
     /// the next sync.
     ///
     /// # Errors
-    /// [`StoreError`]; the log is unchanged, and the same records can be appended again.
+    /// [`StoreError`]; the log is unchanged, and these records or others can be appended next. Until one is, a loss of power
+    /// may bring some of these back.
     pub fn append<E: Serialize>(&mut self, records: &[Record<E>]) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         let mut blobs = Vec::new();
@@ -276,12 +278,12 @@ impl RequestLog {
             self.write_blob(digest, text)?;
         }
         let file = self.file()?;
-        self.truncate_torn_tail(file.as_ref())?;
+        self.cut_torn_tail(file.as_ref())?;
         if let Err(error) = file.append_all(&bytes) {
-            // A partial line has to go, or the next append would continue it.
+            // A partial line has to go, or the next append would continue it, and so have whole ones.
             self.is_torn = true;
             // If this fails too, the next append does it first.
-            let _ = self.truncate_torn_tail(file.as_ref());
+            let _ = self.cut_torn_tail(file.as_ref());
             return Err(StoreError::io("write", &self.directory.log())(error));
         }
         self.end += bytes.len() as u64;
@@ -326,22 +328,27 @@ impl RequestLog {
         }
     }
 
-    /// Removes the partial line of a failed append, if there is one.
-    fn truncate_torn_tail(&mut self, file: &dyn DiskFile) -> Result<(), StoreError> {
+    /// Removes what a failed append has written, if there is anything.
+    fn cut_torn_tail(&mut self, file: &dyn DiskFile) -> Result<(), StoreError> {
         if self.is_torn {
-            self.check_end(file)?;
-            let path = self.directory.log();
-            file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
+            if self.check_end(file)? > self.end {
+                let done = cut(self.directory.disk().as_ref(), file, &self.directory.log(), self.end);
+                if done.is_err() {
+                    self.failed_cuts.fetch_add(1, Ordering::Relaxed);
+                    self.unsynced.must_rewrite = true;
+                }
+                done?;
+            }
             self.is_torn = false;
         }
         Ok(())
     }
 
-    /// Checks that no other program has appended to the log, truncated it or removed it.
-    fn check_end(&self, file: &dyn DiskFile) -> Result<(), StoreError> {
+    /// Checks that no other program has appended to the log, truncated it or removed it. Returns its length.
+    fn check_end(&self, file: &dyn DiskFile) -> Result<u64, StoreError> {
         let path = self.directory.log();
         match file.length().map_err(StoreError::io("look at", &path))? {
-            Some(length) if length == self.end || (length > self.end && self.is_torn) => Ok(()),
+            Some(length) if length == self.end || (length > self.end && self.is_torn) => Ok(length),
             length => Err(StoreError::Changed { path, length, expected: self.end }),
         }
     }
@@ -350,10 +357,16 @@ impl RequestLog {
     /// at a time. Pass its result to [`RequestLog::synced`], or call [`RequestLog::sync_failed`]. A log that another
     /// program has changed is an error, so that nothing is done on account of it.
     pub fn sync_handle(&mut self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
-        let opened = self.file().and_then(|file| self.check_end(file.as_ref()).map(|()| file));
+        let opened = self.file().and_then(|file| self.check_end(file.as_ref()).map(|_| file));
+        let failed_cuts = Arc::clone(&self.failed_cuts);
         let unsynced = &self.unsynced;
         let blobs: Vec<Blob> = unsynced.blobs.iter().cloned().collect();
-        let synced = Synced { seq: self.last_seq, end: self.end, blobs: blobs.len() };
+        let synced = Synced {
+            seq: self.last_seq,
+            end: self.end,
+            blobs: blobs.len(),
+            failed_cuts: failed_cuts.load(Ordering::Relaxed),
+        };
         let must_rewrite = unsynced.must_rewrite;
         let bytes: Vec<u8> = if must_rewrite { unsynced.bytes.iter().copied().collect() } else { Vec::new() };
         let (from, names, new_blob_directory) = (unsynced.from, unsynced.names, unsynced.blob_directory);
@@ -387,6 +400,9 @@ impl RequestLog {
             } else {
                 file.sync().map_err(StoreError::io("sync", &path))?;
             }
+            if failed_cuts.load(Ordering::Relaxed) != synced.failed_cuts {
+                return Err(StoreError::io("sync", &path)(io::Error::other("another sync of it has failed")));
+            }
             // The name of a new log has to be durable too.
             if names {
                 directory.sync()?;
@@ -406,7 +422,7 @@ impl RequestLog {
         unsynced.names = false;
         // If the directory was created after that sync, it has payloads that wait for the next one.
         unsynced.blob_directory &= !unsynced.blobs.is_empty();
-        unsynced.must_rewrite = false;
+        unsynced.must_rewrite = self.failed_cuts.load(Ordering::Relaxed) != synced.failed_cuts;
         if unsynced.bytes.is_empty() {
             unsynced.bytes.shrink_to(LARGEST_KEPT);
         }
@@ -457,6 +473,15 @@ impl Blob {
         replace_by(disk, &temporary, &path, text.as_bytes(), Access::Private, secure)
             .map_err(StoreError::io("write", &path))
     }
+}
+
+/// Removes what follows a log's last record, for good: what is appended next takes the place of it, and a loss of power must not
+/// mix the two. Until that is certain a first byte stays, which is no line: from it, a later writer knows that it isn't.
+fn cut(disk: &dyn Disk, file: &dyn DiskFile, path: &Path, end: u64) -> Result<(), StoreError> {
+    file.truncate(end + 1).map_err(StoreError::io("truncate", path))?;
+    // By a descriptor of its own: each tells of a failure once, and another sync may be under way.
+    disk.sync(path).map_err(StoreError::io("sync", path))?;
+    file.truncate(end).map_err(StoreError::io("truncate", path))
 }
 
 /// Reads exactly `length` bytes.
@@ -1064,6 +1089,112 @@ mod tests {
             states += 1;
         }
         assert!(holes > 100, "{holes} of {states}");
+    }
+
+    #[test]
+    fn nothing_of_a_failed_append_comes_back_among_what_was_appended_later() {
+        // Which syncs fail: that after the append, and those of another writer for the copy, for its name, and for the log.
+        const FAILING: [&[i32]; 6] = [&[], &[1], &[1, 2], &[1, 3], &[1, 4], &[4]];
+        let full = rustix::io::Errno::NOSPC.raw_os_error();
+        let named = |seq: u64, name: &str| Record { event: json!(name), ..record(seq) };
+        for (failing, reopens) in FAILING.into_iter().flat_map(|failing| [(failing, false), (failing, true)])
+        {
+            let place = format!("the syncs {failing:?} fail, reopens: {reopens}");
+            let disk = SimulatedDisk::new();
+            let mut log = RequestLog::create(request_on(&disk)).unwrap();
+            log.append(&[named(1, "one")]).unwrap();
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            let begun = disk.operations();
+            let (mut appends, mut syncs) = (0, 0);
+            disk.plan(move |_, call| match call {
+                "append" => {
+                    appends += 1;
+                    [Fault::Short, Fault::Errno(full)].get(appends - 1).copied()
+                }
+                "sync" => {
+                    syncs += 1;
+                    failing.contains(&syncs).then_some(Fault::SyncLost)
+                }
+                _ => None,
+            });
+            // Half of it is written: two whole records.
+            log.append(&[2, 3, 4, 5].map(|seq| named(seq, "old"))).unwrap_err();
+            let mut log = Some(log);
+            for attempt in 1.. {
+                assert!(attempt < 10, "{place}");
+                if reopens {
+                    drop(log.take());
+                    log = RequestLog::open::<Value>(request_on(&disk)).ok().map(|(log, _)| log);
+                }
+                if let Some(log) = &mut log
+                    && log.append(&[named(2, "new")]).is_ok()
+                {
+                    log.append(&[named(3, "new")]).unwrap();
+                    break;
+                }
+            }
+            disk.heal();
+            let mut came_back = 0;
+            for (operations, left) in disk.every_power_loss(begun) {
+                let (_, loaded) = RequestLog::open::<Value>(request_on(&left)).unwrap();
+                let events: Vec<_> =
+                    loaded.records.iter().filter_map(|record| record.event.as_str()).collect();
+                let is_old = ["one", "old", "old"].starts_with(&events);
+                // What comes of an append isn't known before the next one.
+                let may_be_old = operations < disk.operations() - 1;
+                came_back += usize::from(is_old && events.len() == 3);
+                assert!(
+                    ["one", "new", "new"].starts_with(&events) || (may_be_old && is_old),
+                    "{place}: {events:?} after {operations} operations of {}",
+                    disk.operations()
+                );
+            }
+            assert!(came_back > 0, "{place}");
+            let mut log = log.unwrap();
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            let loaded = RequestLog::open::<Value>(request_on(&disk.synced())).unwrap().1;
+            assert_eq!(loaded.records, [named(1, "one"), named(2, "new"), named(3, "new")], "{place}");
+        }
+    }
+
+    #[test]
+    fn a_sync_counts_for_nothing_when_one_after_a_failed_append_failed_meanwhile() {
+        let io = rustix::io::Errno::IO.raw_os_error();
+        for is_done_before in [false, true] {
+            let disk = SimulatedDisk::new();
+            let mut log = RequestLog::create(request_on(&disk)).unwrap();
+            log.append(&[record(1)]).unwrap();
+            let sync = log.sync_handle();
+            let (mut sync, mut synced) = (Some(sync), None);
+            if is_done_before {
+                synced = sync.take().map(|sync| sync().unwrap());
+                log.append(&[record(2)]).unwrap();
+            }
+            let mut appends = 0;
+            disk.plan(move |_, call| match call {
+                "append" => {
+                    appends += 1;
+                    Some(if appends == 1 { Fault::Short } else { Fault::Errno(io) })
+                }
+                "sync" => Some(Fault::SyncLost),
+                _ => None,
+            });
+            log.append(&[record(log.last_seq() + 1)]).unwrap_err();
+            disk.heal();
+            match (sync, synced) {
+                (Some(sync), _) => {
+                    sync().unwrap_err();
+                    log.sync_failed();
+                }
+                (None, synced) => log.synced(&synced.unwrap()),
+            }
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            let loaded = RequestLog::open::<Value>(request_on(&disk.synced())).unwrap().1;
+            assert_eq!(loaded.records.len() as u64, synced.seq());
+        }
     }
 
     #[test]

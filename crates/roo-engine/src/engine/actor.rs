@@ -6,7 +6,7 @@
 //! when all that led to it is durable. An effect that is wanted no more is ended, and what it still
 //! reports is dropped.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,8 +127,8 @@ pub(super) struct Actor {
     registry: Arc<Registry>,
     /// Messages that arrived while the disk refused events.
     deferred: VecDeque<ActorMessage>,
-    /// The effects that run, by task.
-    driven: HashMap<TaskId, TaskWork>,
+    /// The effects that run, by task: in order, so that what is due at once comes in the same order each time.
+    driven: BTreeMap<TaskId, TaskWork>,
     /// The restore that is under way. Nothing else is done meanwhile.
     restoring: Option<RunningRestore>,
     /// The commands that run in the background.
@@ -176,7 +176,7 @@ impl Actor {
             sender: sender.downgrade(),
             registry,
             deferred: VecDeque::new(),
-            driven: HashMap::new(),
+            driven: BTreeMap::new(),
             restoring: None,
             background: Arc::default(),
             browsers: HashMap::new(),
@@ -200,7 +200,7 @@ impl Actor {
     pub(super) async fn run(mut self, first: Vec<Fact>, begun: watch::Sender<bool>) {
         let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| ActorEnd::Shutdown(done));
         let running: Vec<RunningEffect> =
-            self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
+            std::mem::take(&mut self.driven).into_values().filter_map(|driven| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
         // An actor that ends of itself has none, and a shutdown takes all along.
         let commands = self.background.all();
@@ -812,6 +812,7 @@ impl Actor {
             wait = (wait * 2).min(STORE_RETRY.1);
         }
         self.report_recovery();
+        self.settle_patches(&records);
         let state = self.tree.state();
         for record in &records {
             self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
@@ -832,6 +833,20 @@ impl Actor {
             self.summarise();
         }
         Ok(())
+    }
+
+    /// Completes or undoes edits of several files that an earlier server has left, and whose calls end here. A call that is
+    /// cancelled isn't looked into, and must neither leave contents beside its files nor come true with a later edit.
+    fn settle_patches(&self, records: &[Record<Event>]) {
+        for Record { task_id, event, .. } in records {
+            if matches!(event, Event::ToolFinished { .. })
+                && let Some(task) = self.tree.task(task_id).filter(|task| task.has_unsettled_patch())
+            {
+                let services = self.services.for_task(&self.tree, task);
+                // Another edit may hold the lock for long.
+                tokio::spawn(async move { services.workspace.settle().await });
+            }
+        }
     }
 
     /// Warns clients while the trace can't be kept.

@@ -641,7 +641,7 @@ impl Engine {
             }
             Ok::<_, EngineError>((log, damage, tree, last_edits))
         });
-        let (log, damage, tree, last_edits) = opened.await.map_err(|_| EngineError::Ending)??;
+        let (mut log, damage, tree, last_edits) = opened.await.map_err(|_| EngineError::Ending)??;
         for damage in &damage {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
@@ -649,6 +649,11 @@ impl Engine {
         let services = self.current.newest();
         audit::recover(last_edits, &services);
         audit::recover_interrupted(&tree, &services);
+        // Clients are about to see what is there, and whoever wrote it may have ended before it was durable.
+        let sync = audit::traced(log.sync_handle(), task.clone(), &services);
+        let synced = roo_durable::spawn_blocking(sync).await.map_err(|_| EngineError::Ending)??;
+        log.synced(&synced);
+        log.close();
         let first = self.settle_restores(&tree, tree.interrupt()).await;
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
         journal.reopen(log.last_seq());

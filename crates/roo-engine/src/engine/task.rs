@@ -431,6 +431,16 @@ impl Task {
         }
     }
 
+    /// Returns whether the current call is an edit of several files that a server has left when it ended, and of which it isn't
+    /// known yet what became.
+    pub(crate) fn has_unsettled_patch(&self) -> bool {
+        match self.in_progress().map(|current| &current.stage) {
+            Some(Stage::Run { write: Some(PlannedEdit::Patch(_)), .. }) => self.is_interrupted(),
+            Some(Stage::SettleWrite { write: PlannedEdit::Patch(_), .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Returns whether the current call has started before, and was begun anew.
     pub(crate) fn is_restarted(&self) -> bool {
         self.in_progress().is_some_and(|current| current.is_restarted)

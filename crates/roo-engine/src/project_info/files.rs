@@ -1,11 +1,11 @@
 //! A drawing of the files below a directory.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use super::Limits;
 use roo_text::render::exact_line;
 use roo_workspace::{FoundKind, Resolved, Walk, Workspace};
+use tokio::time::Instant;
 
 /// The most entries of one directory, so that a large one does not displace all others.
 const PER_DIRECTORY: usize = 80;

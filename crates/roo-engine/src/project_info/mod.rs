@@ -9,10 +9,11 @@ mod machine;
 mod scripts;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roo_text::render::exact_line;
 use roo_workspace::{Purpose, Workspace};
+use tokio::time::Instant;
 
 /// The most workspace folders that are described.
 const FOLDERS: usize = 8;

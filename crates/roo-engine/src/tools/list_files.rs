@@ -1,6 +1,6 @@
 //! `list_files`: what a directory holds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -10,6 +10,7 @@ use roo_catalog::ListFiles;
 use roo_protocol::event::ToolStatus;
 use roo_text::render::exact_line;
 use roo_workspace::{FoundKind, Purpose, Resolved, Walk, WalkEntry};
+use tokio::time::Instant;
 
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;

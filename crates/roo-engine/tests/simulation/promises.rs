@@ -16,8 +16,17 @@ use serde_json::Value;
 use super::editor::PlannedEditor;
 use super::world::Seen;
 
-/// After a loss of power the log is the beginning of what it was, with all that was acknowledged.
-pub fn survives(before: &[Record<Event>], after: &[Record<Event>], promised: u64) -> Result<(), String> {
+/// After a loss of power the log is the beginning of what it was, with all that was acknowledged. Records of an append that
+/// failed may be back, but only until its remainder is removed for good: as long as `is_torn`, nothing has followed them.
+pub fn survives(
+    before: &[Record<Event>],
+    is_torn: bool,
+    after: &[Record<Event>],
+    promised: u64,
+) -> Result<(), String> {
+    if after.len() > before.len() && !is_torn {
+        return Err(format!("the loss of power has brought back events: {:?}", &after[before.len()..]));
+    }
     if let Some((one, other)) = before.iter().zip(after).find(|(one, other)| one != other) {
         return Err(format!("the loss of power has changed an event: {one:?} is {other:?}"));
     }

@@ -224,13 +224,14 @@ impl Simulation {
                 LifeEnd::PowerLost => {
                     self.report.power_losses += 1;
                     self.witness.tell("the power is lost");
+                    let is_torn = self.is_torn();
                     self.disk = self.disk.after_power_loss(self.disk.operations(), &mut self.random);
                     if let Some(editor) = &self.editor {
                         editor.lose_power();
                     }
                     let after = self.records();
-                    promises::survives(&before, &after, self.user.promised)?;
-                    self.report.lost += (before.len() - after.len()) as u64;
+                    promises::survives(&before, is_torn, &after, self.user.promised)?;
+                    self.report.lost += before.len().saturating_sub(after.len()) as u64;
                     self.user.seen = self.user.promised;
                 }
                 LifeEnd::Killed | LifeEnd::ShutDown | LifeEnd::Finished => {
@@ -398,6 +399,12 @@ impl Simulation {
     fn records(&self) -> Vec<Record<Event>> {
         let Some(task) = self.user.task() else { return vec![] };
         read_from(&self.request(task), 0, usize::MAX).map(|(records, _)| records).unwrap_or_default()
+    }
+
+    /// Whether something follows the last line of the log.
+    fn is_torn(&self) -> bool {
+        let log = self.user.task().and_then(|task| self.disk.bytes(&self.request(task).log()));
+        log.is_some_and(|bytes| bytes.last().is_some_and(|byte| *byte != b'\n'))
     }
 
     fn check(&mut self) -> Result<(), String> {

@@ -890,9 +890,12 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
     let all = |wanted: fn(&EditedFile<'_>) -> Option<Digest>| {
         places.iter().enumerate().all(|(index, place)| found(index) == wanted(place))
     };
-    let seen = |known: bool| {
-        let digest = |index| found(index).filter(|_| known);
-        places.iter().enumerate().map(|(index, (path, ..))| ((*path).to_owned(), digest(index))).collect()
+    let seen = |done: bool| {
+        let found =
+            places.iter().enumerate().map(|(index, (path, ..))| (*path, found(index).filter(|_| done)));
+        // As for an edit that wasn't interrupted, see `leave_out_unseen`.
+        let told = found.filter(|(path, now)| now.is_none() || has_seen_before(task, write, path));
+        told.map(|(path, now)| (path.to_owned(), now)).collect()
     };
     let (status, text) = if all(|(_, _, after)| *after) {
         let text = match write {
@@ -943,6 +946,18 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
         false => events.push(finished),
     }
     events
+}
+
+/// Returns whether the task has seen the text that an edit changed in a file. If not, the rest of it may be the user's.
+fn has_seen_before(task: &Task, edit: &PlannedEdit, path: &str) -> bool {
+    let moved_from = match edit {
+        PlannedEdit::File(_) => None,
+        PlannedEdit::Patch(patch) => patch.files.iter().find(|file| file.path == path),
+    };
+    let origin = moved_from.and_then(|file| file.moved_from.as_deref()).unwrap_or(path);
+    let before =
+        edit.places().into_iter().find(|(name, ..)| *name == origin).and_then(|(_, before, _)| before);
+    before.is_none_or(|before| task.files.seen_by_next_request().get(origin) == Some(&before))
 }
 
 /// A place that an edit changes, with its digests before and after.

@@ -1602,22 +1602,34 @@ mod kills {
 
     #[test]
     fn a_write_is_settled_by_comparing_digests() {
-        let write = || {
+        let write_having_seen = |seen: Option<&str>| {
             let mut sim = Sim::calling([write("a.rs")]);
             sim.ask("write a.rs");
             sim.respond(ALLOW_ONCE, None);
             sim.input(Input::Gated(allow(Some(planned_write()))));
             sim.killed();
+            sim.task.files.see(&[("a.rs".to_owned(), seen.map(Digest::of))]);
             sim.input(Input::Resume);
             assert!(matches!(sim.wanted(), Some(Effect::SettleWrite { .. })));
             sim
         };
+        let write = || write_having_seen(Some("old"));
         let mut done = write();
         done.input(Input::WriteSettled(vec![Some(Digest::of("new"))], vec![]));
         assert_eq!(
             (done.statuses(), done.task.files.seen["a.rs"]),
             (vec![ToolStatus::Ok], Digest::of("new"))
         );
+
+        for other in [None, Some("older")] {
+            let mut unseen = write_having_seen(other);
+            unseen.input(Input::WriteSettled(vec![Some(Digest::of("new"))], vec![]));
+            assert_eq!(
+                (unseen.statuses(), unseen.task.files.seen.get("a.rs").copied()),
+                (vec![ToolStatus::Ok], other.map(Digest::of)),
+                "what else is new in the file it hasn't seen"
+            );
+        }
 
         let mut not_begun = write();
         not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))], vec![]));
@@ -1648,9 +1660,13 @@ mod kills {
             let plan = Plan::WriteAll(PlannedPatch { files, merge: None });
             let rule = NamedAllowRule::Write.into();
             sim.input(Input::Gated(PolicyDecision::Allow { rule, reason: "So.".into(), plan }));
+            assert!(!sim.task.has_unsettled_patch(), "whoever runs it sees to it");
             sim.killed();
+            assert!(sim.task.has_unsettled_patch(), "it may be cancelled now");
+            sim.task.files.see(&[("a".to_owned(), Some(Digest::of("old")))]);
             sim.input(Input::Resume);
             assert!(matches!(sim.wanted(), Some(Effect::SettleWrite { .. })));
+            assert!(sim.task.has_unsettled_patch());
             sim
         };
         let digest = |text: &str| Some(Digest::of(text));
