@@ -25,7 +25,7 @@ pub(crate) fn fused(orders: &[Vec<RankedChunk>; 2]) -> Vec<RankedChunk> {
 
 /// The words to rank chunks by, of those that are in so many chunks each: the rarest, which together are in `most` at most. The
 /// others would hardly change the order, and take most of the time. All of them, where even the rarest is in more.
-pub(crate) fn rarest(mut counted: Vec<(usize, &str)>, most: usize) -> Vec<&str> {
+pub(crate) fn rarest(mut counted: Vec<(u32, &str)>, most: u32) -> Vec<&str> {
     let known = counted.iter().map(|(chunks, _)| *chunks).filter(|chunks| *chunks > 0);
     if known.min().is_none_or(|rarest| rarest > most) {
         return counted.into_iter().map(|(_, word)| word).collect();
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn common_words_are_left_out_where_rarer_ones_find_enough() {
-        let of = |counted: &[(usize, &'static str)]| rarest(counted.to_vec(), 100);
+        let of = |counted: &[(u32, &'static str)]| rarest(counted.to_vec(), 100);
         assert_eq!(
             of(&[(60, "config"), (3, "retry"), (90, "the"), (20, "socket")]),
             ["retry", "socket", "config"]

@@ -99,7 +99,7 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 /// Chunks that are ranked for a search at most, where some of its words are rare enough. SQLite ranks about 2,000 in a millisecond.
-const RANKED: usize = 20_000;
+const RANKED: u32 = 20_000;
 
 /// The files of a workspace's index.
 #[derive(Clone, Debug)]
@@ -440,7 +440,7 @@ impl Store {
         let sql =
             format!("SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT {})", RANKED + 1);
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut counted: Vec<(usize, &str)> = Vec::with_capacity(words.len());
+        let mut counted: Vec<(u32, &str)> = Vec::with_capacity(words.len());
         for word in words {
             let count = statement.query_row([quoted(word)], |row| row.get(0))?;
             counted.push((count, word.as_str()));
