@@ -500,6 +500,18 @@ impl Terminal {
         }
     }
 
+    /// Waits until this is shown behind the first of something else.
+    #[track_caller]
+    pub fn shows_behind(&mut self, first: &str, text: &str) {
+        self.shows(first);
+        while !self.seen.split_once(first).is_some_and(|(_, rest)| rest.contains(text)) {
+            match self.output.recv_timeout(DEADLINE) {
+                Ok(piece) => self.seen.push_str(&piece),
+                Err(error) => panic!("waited in vain for '{text}' behind '{first}' ({error}): {}", self.seen),
+            }
+        }
+    }
+
     pub fn types(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }

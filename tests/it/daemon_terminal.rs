@@ -216,10 +216,9 @@ fn what_a_terminal_was_asked_is_asked_again_by_the_next_daemon_and_answered_once
     let urid = detached(&user, &[]);
     let task = user.daemon()["requests"][0]["id"].as_str().unwrap().to_owned();
     let mut terminal = Terminal::attach(&user, &[&urid]);
-    terminal.shows_times("  > ", 1);
+    terminal.shows("  > ");
     kill_daemon(&user);
-    terminal.shows("another daemon has taken over");
-    terminal.shows_times("  > ", 2);
+    terminal.shows_behind("another daemon has taken over", "  > ");
     terminal.types("2");
     assert_eq!(terminal.end(), (0, "Answered.\n".to_owned()));
     let log = fs::read_to_string(user.home.log(&task)).unwrap();
