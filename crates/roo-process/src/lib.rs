@@ -7,7 +7,6 @@
 
 mod child_session;
 pub mod open_files;
-pub mod program_pages;
 
 pub use child_session::{
     ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, REAP, run_for_output, run_with_input,

@@ -262,14 +262,11 @@ impl LanguageServer for Server {
     async fn initialized(&self, _: InitializedParams) {
         let session = Arc::clone(&self.session);
         self.session.spawn(async move {
-            match session.services().await {
-                // Most of what a start needs is needed once, and the server may wait for hours now.
-                Ok(_) => drop(tokio::task::spawn_blocking(roo_process::program_pages::release)),
-                Err(error) if !session.ended.is_cancelled() => {
-                    tracing::error!(%error, "there is no engine");
-                    session.tell(MessageType::ERROR, &error.message).await;
-                }
-                Err(_) => {}
+            if let Err(error) = session.services().await
+                && !session.ended.is_cancelled()
+            {
+                tracing::error!(%error, "there is no engine");
+                session.tell(MessageType::ERROR, &error.message).await;
             }
         });
     }
