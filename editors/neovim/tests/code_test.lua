@@ -76,7 +76,7 @@ local function answer(params)
   return told
 end
 
---- A loaded buffer of a file.
+--- A loaded buffer of a file, which the server that asks knows. That one counts characters in UTF-8.
 ---@param lines string[]
 ---@return integer buffer
 ---@return string uri
@@ -85,6 +85,11 @@ local function load(lines)
   vim.fn.writefile(lines, name)
   local buffer = vim.fn.bufadd(name)
   vim.fn.bufload(buffer)
+  vim.wait(20000, function()
+    local clients = vim.lsp.get_clients({ bufnr = buffer, name = 'roo_lsp' })
+    return clients[1] ~= nil and clients[1].initialized
+  end)
+  equal(require('roo.client').get().offset_encoding, 'utf-8')
   return buffer, vim.uri_from_fname(name)
 end
 
@@ -92,7 +97,7 @@ case('places are asked for in the units of the client that answers', function()
   local buffer, uri = load({ 'ä = area' })
   local range = { start = { line = 3, character = 0 }, ['end'] = { line = 3, character = 4 } }
   local asked = serve(buffer, { { uri = uri, range = range }, { targetUri = uri, targetSelectionRange = range }, {} })
-  local told = answer({ question = 'references', uri = uri, position = { line = 0, character = 4 } })
+  local told = answer({ question = 'references', uri = uri, position = { line = 0, character = 5 } })
   equal(told, { isKnown = true, places = { { uri = uri, line = 3 }, { uri = uri, line = 3 } } })
   equal(asked[1].method, 'textDocument/references')
   equal(asked[1].params.position, { line = 0, character = 4 })
@@ -128,10 +133,10 @@ case('a rename is told in the units of the server, and nothing is changed', func
   vim.fn.writefile({ 'ä, area' }, other)
   local other_uri = vim.uri_from_fname(other)
   local changes = {
-    { textDocument = { uri = uri }, edits = { { range = range(0, 5, 9), newText = 'size' } } },
-    { textDocument = { uri = other_uri }, edits = { { range = range(0, 4, 8), newText = 'size' } } },
+    { textDocument = { uri = uri }, edits = { { range = range(0, 4, 8), newText = 'size' } } },
+    { textDocument = { uri = other_uri }, edits = { { range = range(0, 3, 7), newText = 'size' } } },
   }
-  local asked = serve(buffer, { documentChanges = changes }, 'utf-8')
+  local asked = serve(buffer, { documentChanges = changes }, 'utf-16')
   local told = answer({ question = 'rename', uri = uri, position = { line = 1, character = 0 }, newName = 'size' })
   table.sort(told.files, function(one)
     return one.uri == uri
@@ -139,8 +144,8 @@ case('a rename is told in the units of the server, and nothing is changed', func
   equal(told, {
     isKnown = true,
     files = {
-      { uri = uri, edits = { { range = range(0, 4, 8), newText = 'size' } } },
-      { uri = other_uri, edits = { { range = range(0, 3, 7), newText = 'size' } } },
+      { uri = uri, version = 0, edits = { { range = range(0, 5, 9), newText = 'size' } } },
+      { uri = other_uri, edits = { { range = range(0, 4, 8), newText = 'size' } } },
     },
   })
   equal(asked[1].params.newName, 'size')
@@ -201,7 +206,7 @@ case('actions that change texts are offered, and their edits told', function()
   equal(answer(params), { isKnown = true, actions = { { title = 'Shrink', kind = 'quickfix', isPreferred = true } } })
   equal(asked[1].params.range, range(0, 0, 4), 'the whole line')
   local told = answer(vim.tbl_extend('force', params, { question = 'action', title = 'Shrink' }))
-  equal(told, { isKnown = true, files = { { uri = uri, edits = { { range = range(0, 0, 4), newText = 'size' } } } } })
+  equal(told, { isKnown = true, files = { { uri = uri, version = 0, edits = { { range = range(0, 0, 4), newText = 'size' } } } } })
   local refused = answer(vim.tbl_extend('force', params, { question = 'action', title = 'Run' }))
   equal(refused.refusal, 'it offers no action of that title for this line; it offers `Shrink`')
 end)
