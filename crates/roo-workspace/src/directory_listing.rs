@@ -13,7 +13,17 @@ use super::git_ignore::Level;
 use super::ignore::{Rules, SecretPlaces};
 use super::read_access::ReadAccess;
 use super::resolver::{Location, Resolved};
-use super::walk::FoundKind;
+
+/// Kind of entry. Links are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, or something special.
+    Other,
+}
 
 /// A walk of the directories below one, each listed when it is needed, in any order and on any thread.
 pub(super) struct DirectoryWalk {

@@ -16,13 +16,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Mode, OFlags, openat};
 
 use super::Workspace;
-use super::directory_listing::{DirectoryWalk, Listed, ListedDirectory, Listing, WalkedDirectory};
+use super::directory_listing::{DirectoryWalk, FoundKind, Listed, ListedDirectory, Listing, WalkedDirectory};
 use super::file::{EntryError, ReadError};
 use super::ignore::Rules;
 use super::links::several_names;
 use super::read_access::ReadAccess;
 use super::resolver::Resolved;
-use super::walk::FoundKind;
 
 /// The most threads.
 const THREADS: usize = 8;

@@ -42,6 +42,7 @@ pub use self::ignore::ignore_problems;
 pub use self::ignore::is_ignored;
 pub use code_questions::EditorAnswer;
 pub use commit::{WriteError, check_encodable};
+pub use directory_listing::FoundKind;
 pub use documents::{AttachedEditor, Attachment, Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, EditorId, FileOperations, FilePurpose};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems, FileReport};
@@ -66,7 +67,7 @@ pub use self::links::{FileId, several_names};
 pub use file::{read_beginning, read_disk};
 pub use numbered::{IMAGES_BYTES, Reading};
 pub use protected::is_git;
-pub use walk::{FoundKind, Walk, WalkEntry, WalkRules};
+pub use walk::{Walk, WalkEntry, WalkRules};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

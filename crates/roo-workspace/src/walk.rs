@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::directory_listing::{DirectoryWalk, Listed, ListedDirectory, Listing, WalkedDirectory};
+use super::directory_listing::{DirectoryWalk, FoundKind, Listed, ListedDirectory, Listing, WalkedDirectory};
 use super::git_ignore::GitIgnores;
 use super::ignore::Rules;
 use super::read_access::ReadAccess;
@@ -21,17 +21,6 @@ pub struct WalkEntry {
     pub kind: FoundKind,
     /// Never ignored.
     pub access: ReadAccess,
-}
-
-/// Kind of entry. Links are not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A link, or something special.
-    Other,
 }
 
 /// Limits of a walk.
