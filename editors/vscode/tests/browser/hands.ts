@@ -17,6 +17,15 @@ export interface Hands {
   allowInDiff(editor: Editor): Promise<void>;
 }
 
+/** Brings the focus to the chat. On a busy machine the list of commands may close late, and give it back to the editor. */
+async function focusChat(editor: Editor, chat: Frame): Promise<void> {
+  await until(async () => {
+    await editor.command("Roo: Focus on Chat View");
+    await until(() => chat.evaluate(() => document.hasFocus()), "the chat has the focus", 10_000);
+    return true;
+  }, "the chat is reached");
+}
+
 export const mouse: Hands = {
   name: "mouse",
   async select(editor, first, last) {
@@ -62,8 +71,7 @@ export const keyboard: Hands = {
   },
   async press(editor, chat, button) {
     // Wherever the focus was: the chat is a command away, and Tab reaches everything in it.
-    await editor.command("Roo: Focus on Chat View");
-    await until(() => chat.evaluate(() => document.hasFocus()), "the chat has the focus");
+    await focusChat(editor, chat);
     const target = chat.locator(button).first();
     await target.waitFor({ timeout: DEADLINE });
     const reached = (): Promise<boolean> => target.evaluate((element) => element === document.activeElement);
@@ -73,8 +81,7 @@ export const keyboard: Hands = {
         await editor.page.keyboard.press(key);
       }
       if (await reached()) break;
-      await editor.command("Roo: Focus on Chat View");
-      await until(() => chat.evaluate(() => document.hasFocus()), "the chat has the focus");
+      await focusChat(editor, chat);
     }
     assert.ok(await reached(), `Tab reaches ${button}`);
     await editor.page.keyboard.press("Enter");
