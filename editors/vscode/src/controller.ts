@@ -350,6 +350,8 @@ export class Controller {
   async begin(): Promise<void> {
     await this.show(undefined);
     await this.focus();
+    // The mode that a new request begins with may have been changed in a file.
+    if (this.#connected) await this.refresh();
   }
 
   /** Gives the composer the focus. */

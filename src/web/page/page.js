@@ -8342,6 +8342,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     async begin() {
       await this.show(void 0);
       await this.focus();
+      if (this.#connected) await this.refresh();
     }
     /** Gives the composer the focus. */
     async focus() {
