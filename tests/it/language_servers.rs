@@ -234,9 +234,17 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+/// A package of Rust, with the lock file that no server can write.
+const RUST: [(&str, &str); 4] = [
+    ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+    ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"shapes\"\nversion = \"0.1.0\"\n"),
+    ("src/lib.rs", "pub mod shapes;\n\npub fn total() -> u32 {\n    shapes::area(2) + shapes::area(3)\n}\n"),
+    ("src/shapes.rs", "pub fn area(side: u32) -> u32 {\n    side * side\n}\n"),
+];
+
 #[test]
 #[ignore = "needs rust-analyzer; ./scripts/test runs it"]
-fn rust_analyzer_renames_over_files_and_reports_what_edits_bring() {
+fn rust_analyzer_renames_over_files_and_that_is_undone_in_one_step() {
     let script = r#"
 turns:
   - calls: [{ tool: find_references, params: { path: src/shapes.rs, line: 1, symbol: area } }]
@@ -245,7 +253,30 @@ turns:
   - when: { contains: "pub fn area(side: u32) -> u32" }
     calls: [{ tool: rename_symbol, params: { path: src/shapes.rs, line: 1, symbol: area, new_name: surface } }]
   - when: { contains: ["<path>src/lib.rs</path><operation>modified</operation>", "<path>src/shapes.rs</path><operation>modified</operation>"] }
-    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    fs::create_dir(home.work("src")).unwrap();
+    write(&home, &RUST);
+    let mut client = start(&home, &installed_by_debian());
+    let task = completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert!(read("src/lib.rs").contains("shapes::surface(2) + shapes::surface(3)"));
+    assert!(read("src/shapes.rs").starts_with("pub fn surface(side: u32)"));
+    undo(&mut client, &task);
+    for (name, text) in RUST {
+        assert_eq!(read(name), text, "{name}");
+    }
+    assert_eq!(client.shut_down(), 0);
+    let left = processes::with(&home.path("work").display().to_string());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+#[ignore = "needs rust-analyzer; ./scripts/test runs it"]
+fn rust_analyzer_reports_what_edits_bring() {
+    let script = r#"
+turns:
   - calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "area(3)", replace: "area(3, 4)" } }]
   - when: { contains: ["<problems by=\"rust-analyzer\">\n1 new\nsrc/lib.rs:4:39 error: expected 1 argument, found 2"] }
     calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "area(3, 4)", replace: "area(4)" } }]
@@ -254,36 +285,30 @@ turns:
     let home = Home::playing(&(script.to_owned() + DONE));
     home.configure("mode: code\nautoApprove: { write: true }\n");
     fs::create_dir(home.work("src")).unwrap();
-    let files = [
-        ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
-        // It can't be written by a server.
-        ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"shapes\"\nversion = \"0.1.0\"\n"),
-        (
-            "src/lib.rs",
-            "pub mod shapes;\n\npub fn total() -> u32 {\n    shapes::area(2) + shapes::area(3)\n}\n",
-        ),
-        ("src/shapes.rs", "pub fn area(side: u32) -> u32 {\n    side * side\n}\n"),
-    ];
-    write(&home, &files);
+    write(&home, &RUST);
     let mut client = start(&home, &installed_by_debian());
-    let task = completes(&mut client, "Rename it.");
-    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
-    assert!(read("src/lib.rs").contains("shapes::surface(2) + shapes::surface(3)"));
-    assert!(read("src/shapes.rs").starts_with("pub fn surface(side: u32)"));
-    undo(&mut client, &task);
-    for (name, text) in files {
-        assert_eq!(read(name), text, "{name}");
-    }
     completes(&mut client, "Add four of them.");
-    assert!(read("src/lib.rs").contains("shapes::area(2) + shapes::area(4)"));
+    let text = fs::read_to_string(home.work("src/lib.rs")).unwrap();
+    assert!(text.contains("shapes::area(2) + shapes::area(4)"), "{text}");
     assert_eq!(client.shut_down(), 0);
-    let left = processes::with(&home.path("work").display().to_string());
-    assert!(left.is_empty(), "{left:?}");
 }
+
+/// A module of Go.
+const GO: [(&str, &str); 3] = [
+    ("go.mod", "module example.com/shapes\n\ngo 1.19\n"),
+    (
+        "main.go",
+        "package main\n\nimport \"example.com/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Area(2))\n}\n",
+    ),
+    (
+        "shapes/shapes.go",
+        "package shapes\n\n// Area is that of a square.\nfunc Area(side int) int {\n\treturn side * side\n}\n",
+    ),
+];
 
 #[test]
 #[ignore = "needs gopls; ./scripts/test runs it"]
-fn gopls_renames_over_files_and_reports_what_edits_bring() {
+fn gopls_renames_over_files_and_that_is_undone_in_one_step() {
     let script = r#"
 turns:
   - calls: [{ tool: find_references, params: { path: shapes/shapes.go, line: 4, symbol: Area } }]
@@ -292,7 +317,30 @@ turns:
   - when: { contains: ["func shapes.Area(side int) int", "Area is that of a square."] }
     calls: [{ tool: rename_symbol, params: { path: shapes/shapes.go, line: 4, symbol: Area, new_name: Surface } }]
   - when: { contains: ["<path>main.go</path><operation>modified</operation>", "<path>shapes/shapes.go</path><operation>modified</operation>"] }
-    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    fs::create_dir(home.work("shapes")).unwrap();
+    write(&home, &GO);
+    let mut client = start(&home, &installed_by_debian());
+    let task = completes(&mut client, "Rename it.");
+    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+    assert!(read("main.go").contains("println(shapes.Surface(2))"));
+    assert!(read("shapes/shapes.go").contains("// Surface is that of a square.\nfunc Surface(side int)"));
+    undo(&mut client, &task);
+    for (name, text) in GO {
+        assert_eq!(read(name), text, "{name}");
+    }
+    assert_eq!(client.shut_down(), 0);
+    let left = processes::with(&home.path("work").display().to_string());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+#[ignore = "needs gopls; ./scripts/test runs it"]
+fn gopls_reports_what_edits_bring() {
+    let script = r#"
+turns:
   - calls: [{ tool: search_and_replace, params: { path: main.go, search: "Area(2)", replace: "Are(2)" } }]
   - when: { contains: ["<problems by=\"gopls\">\n1 new\nmain.go:6:17 error: Are not declared by package shapes"] }
     calls: [{ tool: search_and_replace, params: { path: main.go, search: "Are(2)", replace: "Area(4)" } }]
@@ -301,32 +349,12 @@ turns:
     let home = Home::playing(&(script.to_owned() + DONE));
     home.configure("mode: code\nautoApprove: { write: true }\n");
     fs::create_dir(home.work("shapes")).unwrap();
-    let files = [
-        ("go.mod", "module example.com/shapes\n\ngo 1.19\n"),
-        (
-            "main.go",
-            "package main\n\nimport \"example.com/shapes/shapes\"\n\nfunc main() {\n\tprintln(shapes.Area(2))\n}\n",
-        ),
-        (
-            "shapes/shapes.go",
-            "package shapes\n\n// Area is that of a square.\nfunc Area(side int) int {\n\treturn side * side\n}\n",
-        ),
-    ];
-    write(&home, &files);
+    write(&home, &GO);
     let mut client = start(&home, &installed_by_debian());
-    let task = completes(&mut client, "Rename it.");
-    let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
-    assert!(read("main.go").contains("println(shapes.Surface(2))"));
-    assert!(read("shapes/shapes.go").contains("// Surface is that of a square.\nfunc Surface(side int)"));
-    undo(&mut client, &task);
-    for (name, text) in files {
-        assert_eq!(read(name), text, "{name}");
-    }
     completes(&mut client, "Make it four.");
-    assert!(read("main.go").contains("println(shapes.Area(4))"));
+    let text = fs::read_to_string(home.work("main.go")).unwrap();
+    assert!(text.contains("println(shapes.Area(4))"), "{text}");
     assert_eq!(client.shut_down(), 0);
-    let left = processes::with(&home.path("work").display().to_string());
-    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
