@@ -19,7 +19,7 @@ turns:
   - { when: { status: ok }, calls: [{ tool: attempt_completion, params: { result: Changed. } }] }
 "#;
 /// Speaks for a while, twice, and is done.
-const SPEAKS: &str = r#"
+pub const SPEAKS: &str = r#"
 turns:
   - text: "A text that takes a while."
     chunk: 1

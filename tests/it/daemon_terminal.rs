@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value, json};
 
 use crate::daemon::{DaemonUser, Terminal};
-use crate::daemon_reconnect::kill_daemon;
+use crate::daemon_reconnect::{SPEAKS, kill_daemon};
 use crate::server::WRITES;
 use crate::support::assert_gapless;
 use crate::support::client::{DEADLINE, eventually};
@@ -18,19 +18,6 @@ const ASKS: &str = r#"
 turns:
   - calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: this }, { text: that }] } }]
   - { calls: [{ tool: attempt_completion, params: { result: Answered. } }] }
-"#;
-
-/// Speaks for a while, twice, and is done.
-const SPEAKS: &str = r#"
-turns:
-  - text: "A text that takes a while."
-    chunk: 1
-    delayMs: 60
-    calls: [{ tool: update_todo_list, params: { todos: "[x] Speak" } }]
-  - text: "Another one, which takes as long."
-    chunk: 1
-    delayMs: 60
-    calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
 
 /// Starts a request in the daemon; returns its id.

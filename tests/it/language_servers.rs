@@ -20,7 +20,9 @@ use crate::support::{package, processes};
 /// Writes files of the workspace.
 fn write(home: &Home, files: &[(&str, &str)]) {
     for (name, text) in files {
-        fs::write(home.work(name), text).unwrap();
+        let path = home.work(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 }
 
@@ -234,6 +236,15 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+/// A server whose model plays a script and may write, in a workspace with these files and a language server of Debian.
+fn start_writing(script: &str, files: &[(&str, &str)]) -> (Home, Client) {
+    let home = Home::playing(&(script.to_owned() + DONE));
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    write(&home, files);
+    let client = start(&home, &installed_by_debian());
+    (home, client)
+}
+
 /// A package of Rust, with the lock file that no server can write.
 const RUST: [(&str, &str); 4] = [
     ("Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
@@ -254,11 +265,7 @@ turns:
     calls: [{ tool: rename_symbol, params: { path: src/shapes.rs, line: 1, symbol: area, new_name: surface } }]
   - when: { contains: ["<path>src/lib.rs</path><operation>modified</operation>", "<path>src/shapes.rs</path><operation>modified</operation>"] }
 "#;
-    let home = Home::playing(&(script.to_owned() + DONE));
-    home.configure("mode: code\nautoApprove: { write: true }\n");
-    fs::create_dir(home.work("src")).unwrap();
-    write(&home, &RUST);
-    let mut client = start(&home, &installed_by_debian());
+    let (home, mut client) = start_writing(script, &RUST);
     let task = completes(&mut client, "Rename it.");
     let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
     assert!(read("src/lib.rs").contains("shapes::surface(2) + shapes::surface(3)"));
@@ -282,11 +289,7 @@ turns:
     calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "area(3, 4)", replace: "area(4)" } }]
   - when: { contains: "<problems by=\"rust-analyzer\">\nno new problems, 1 gone\n</problems>" }
 "#;
-    let home = Home::playing(&(script.to_owned() + DONE));
-    home.configure("mode: code\nautoApprove: { write: true }\n");
-    fs::create_dir(home.work("src")).unwrap();
-    write(&home, &RUST);
-    let mut client = start(&home, &installed_by_debian());
+    let (home, mut client) = start_writing(script, &RUST);
     completes(&mut client, "Add four of them.");
     let text = fs::read_to_string(home.work("src/lib.rs")).unwrap();
     assert!(text.contains("shapes::area(2) + shapes::area(4)"), "{text}");
@@ -318,11 +321,7 @@ turns:
     calls: [{ tool: rename_symbol, params: { path: shapes/shapes.go, line: 4, symbol: Area, new_name: Surface } }]
   - when: { contains: ["<path>main.go</path><operation>modified</operation>", "<path>shapes/shapes.go</path><operation>modified</operation>"] }
 "#;
-    let home = Home::playing(&(script.to_owned() + DONE));
-    home.configure("mode: code\nautoApprove: { write: true }\n");
-    fs::create_dir(home.work("shapes")).unwrap();
-    write(&home, &GO);
-    let mut client = start(&home, &installed_by_debian());
+    let (home, mut client) = start_writing(script, &GO);
     let task = completes(&mut client, "Rename it.");
     let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
     assert!(read("main.go").contains("println(shapes.Surface(2))"));
@@ -346,11 +345,7 @@ turns:
     calls: [{ tool: search_and_replace, params: { path: main.go, search: "Are(2)", replace: "Area(4)" } }]
   - when: { contains: "<problems by=\"gopls\">\nno new problems, 1 gone\n</problems>" }
 "#;
-    let home = Home::playing(&(script.to_owned() + DONE));
-    home.configure("mode: code\nautoApprove: { write: true }\n");
-    fs::create_dir(home.work("shapes")).unwrap();
-    write(&home, &GO);
-    let mut client = start(&home, &installed_by_debian());
+    let (home, mut client) = start_writing(script, &GO);
     completes(&mut client, "Make it four.");
     let text = fs::read_to_string(home.work("main.go")).unwrap();
     assert!(text.contains("println(shapes.Area(4))"), "{text}");

@@ -838,7 +838,6 @@ impl Session {
         let is_left = |id: &str| self.left.iter().any(|left| left == id);
         let all_left = now.approvals.is_empty()
             && now.questions.iter().all(|(_, asked)| is_left(asked.question_id.as_str()));
-        // Trees come behind the events that change them.
         if !waits_for_user(&now.nodes) || !all_left {
             return None;
         }
