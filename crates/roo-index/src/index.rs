@@ -15,7 +15,7 @@ use super::pass::{IndexedFile, LARGEST, Mask, buffer, leave_out, text_of};
 use super::passes::{Passes, Progress};
 use super::ranked_chunk::{KeptChunk, RankedChunk};
 use super::ranking::fused;
-use super::store::{Counts, Fact, Scope, Store, StoreError};
+use super::store::{Counts, Fact, Scope, Store, StoreError, WordSearchBounds};
 use super::vector::Vector;
 use super::words::question_words;
 use roo_protocol::ids::Digest;
@@ -33,6 +33,9 @@ const VECTORS: Duration = Duration::from_secs(5);
 
 /// Chunks that are looked at for a result: some are of files that may not be read any more.
 const CANDIDATES: usize = 200;
+
+/// Bounds of looking them up by words.
+const BY_WORDS: WordSearchBounds = WordSearchBounds { found: CANDIDATES, ranked: 20_000 };
 
 /// The most chunks of one file in a result, unless that file alone is searched.
 const OF_ONE_FILE: usize = 2;
@@ -297,7 +300,7 @@ impl Passes {
         let scope = Scope::Roots(folders.keys().copied().collect());
         let mut rules = HashMap::new();
         let (mut seen, mut files) = (HashSet::new(), Vec::new());
-        for RankedChunk { chunk, .. } in store.with_words(words, &scope, CANDIDATES)? {
+        for RankedChunk { chunk, .. } in store.with_words(words, &scope, BY_WORDS)?.chunks {
             let Some(folder) = folders.get(&chunk.root) else { continue };
             let rules = rules
                 .entry(chunk.root)
@@ -393,6 +396,8 @@ struct Found {
     /// of their chunks is among those that were found.
     otherwise_masked: HashSet<IndexedFile>,
     completeness: Completeness,
+    /// True if better chunks may not have been compared.
+    is_partial: bool,
 }
 
 impl Search {
@@ -429,6 +434,12 @@ impl Search {
             ),
             _ => {}
         }
+        if found.is_partial {
+            notes.push(
+                "The words of the query are in so much of the code that only a part was compared. Add a rarer word, or a path."
+                    .to_owned(),
+            );
+        }
         notes.extend(found.completeness.note(is_current, &self.passes.progress()));
         Ok(Findings { chunks: found.chunks, notes })
     }
@@ -462,16 +473,16 @@ impl Search {
         let known: Vec<i64> = roots.keys().copied().collect();
         let completeness = Completeness::read(&store, &known)?;
         let Some(scope) = self.scope(&roots) else { return Ok(Found { completeness, ..Found::default() }) };
-        let by_words = store.with_words(&self.words, &scope, CANDIDATES)?;
+        let by_words = store.with_words(&self.words, &scope, BY_WORDS)?;
         let ranked = match vector {
-            None => by_words,
+            None => by_words.chunks,
             Some((model, vector)) => {
                 let by_vector = store.near(&model, &vector, &scope, CANDIDATES)?;
-                fused(&[by_words, by_vector])
+                fused(&[by_words.chunks, by_vector])
             }
         };
         drop(moment);
-        Ok(Found { completeness, ..self.read(&ranked, &roots) })
+        Ok(Found { completeness, is_partial: by_words.is_partial, ..self.read(&ranked, &roots) })
     }
 
     /// What is searched; none where the index has nothing of it.

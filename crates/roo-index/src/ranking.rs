@@ -23,12 +23,21 @@ pub(crate) fn fused(orders: &[Vec<RankedChunk>; 2]) -> Vec<RankedChunk> {
     fused
 }
 
-/// The words to rank chunks by, of those that are in so many chunks each: the rarest, which together are in `most` at most. The
-/// others would hardly change the order, and take most of the time. All of them, where even the rarest is in more.
-pub(crate) fn rarest(mut counted: Vec<(u32, &str)>, most: u32) -> Vec<&str> {
-    let known = counted.iter().map(|(chunks, _)| *chunks).filter(|chunks| *chunks > 0);
-    if known.min().is_none_or(|rarest| rarest > most) {
-        return counted.into_iter().map(|(_, word)| word).collect();
+/// What chunks are ranked by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RankedBy<'a> {
+    /// These words, in all chunks that have one of them.
+    Rarest(Vec<&'a str>),
+    /// These words, each of which is in more chunks than are ranked.
+    Common(Vec<&'a str>),
+}
+
+/// Chooses among words that are in so many chunks each: the rarest, which together are in `most` at most. The others would hardly
+/// change the order, and take most of the time. All that are in any, where even the rarest is in more.
+pub(crate) fn ranked_by(mut counted: Vec<(u32, &str)>, most: u32) -> RankedBy<'_> {
+    counted.retain(|(chunks, _)| *chunks > 0);
+    if counted.iter().all(|(chunks, _)| *chunks > most) {
+        return RankedBy::Common(counted.into_iter().map(|(_, word)| word).collect());
     }
     counted.sort_by_key(|(chunks, _)| *chunks);
     let mut left = most;
@@ -36,7 +45,7 @@ pub(crate) fn rarest(mut counted: Vec<(u32, &str)>, most: u32) -> Vec<&str> {
         left = left.checked_sub(chunks)?;
         Some(word)
     });
-    fitting.collect()
+    RankedBy::Rarest(fitting.collect())
 }
 
 #[cfg(test)]
@@ -70,15 +79,17 @@ mod tests {
 
     #[test]
     fn common_words_are_left_out_where_rarer_ones_find_enough() {
-        let of = |counted: &[(u32, &'static str)]| rarest(counted.to_vec(), 100);
+        let of = |counted: &[(u32, &'static str)]| ranked_by(counted.to_vec(), 100);
         assert_eq!(
             of(&[(60, "config"), (3, "retry"), (90, "the"), (20, "socket")]),
-            ["retry", "socket", "config"]
+            RankedBy::Rarest(vec!["retry", "socket", "config"])
         );
-        assert_eq!(of(&[(101, "config"), (0, "absent"), (100, "retry")]), ["absent", "retry"]);
+        assert_eq!(of(&[(101, "config"), (0, "absent"), (100, "retry")]), RankedBy::Rarest(vec!["retry"]));
         // None of them tells more than the others.
-        assert_eq!(of(&[(101, "config"), (0, "absent"), (101, "the")]), ["config", "absent", "the"]);
-        assert_eq!(of(&[(0, "absent")]), ["absent"]);
-        assert_eq!(of(&[]), Vec::<&str>::new());
+        assert_eq!(
+            of(&[(101, "config"), (0, "absent"), (101, "the")]),
+            RankedBy::Common(vec!["config", "the"])
+        );
+        assert_eq!(of(&[(0, "absent")]), RankedBy::Common(vec![]));
     }
 }

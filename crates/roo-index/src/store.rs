@@ -4,7 +4,7 @@
 //! database that is damaged or from another version is removed. Each use opens it anew, as another process may have
 //! replaced it; who writes holds [`BuildLock`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::iter;
@@ -20,7 +20,7 @@ use rusqlite::{
 };
 
 use super::ranked_chunk::{KeptChunk, RankedChunk};
-use super::ranking::rarest;
+use super::ranking::{RankedBy, ranked_by};
 use super::vector::Vector;
 use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
@@ -97,9 +97,6 @@ impl From<rusqlite::Error> for StoreError {
         }
     }
 }
-
-/// Chunks that are ranked for a search at most, where some of its words are rare enough. SQLite ranks about 2,000 in a millisecond.
-const RANKED: u32 = 20_000;
 
 /// The files of a workspace's index.
 #[derive(Clone, Debug)]
@@ -271,6 +268,24 @@ impl Scope {
     }
 }
 
+/// Bounds of a search by words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordSearchBounds {
+    /// Chunks that are found at most.
+    pub(crate) found: usize,
+    /// Chunks that are ranked at most. SQLite ranks about 2,000 in a millisecond.
+    pub(crate) ranked: u32,
+}
+
+/// What a search by words finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct WordMatches {
+    /// The best first.
+    pub(crate) chunks: Vec<RankedChunk>,
+    /// True if better ones may not have been compared, since every word is in too many chunks.
+    pub(crate) is_partial: bool,
+}
+
 /// Figures of some roots of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -393,59 +408,86 @@ impl Store {
     }
 
     /// The chunks with these words, the best first. The more of them, the rarer they are and the shorter the chunk, the
-    /// better.
+    /// better. Where every word is in very many chunks, those with all of them are ranked, and no more than so many.
     pub(crate) fn with_words(
         &self,
         words: &[String],
         scope: &Scope,
-        limit: usize,
-    ) -> Result<Vec<RankedChunk>, StoreError> {
-        if words.is_empty() {
-            return Ok(vec![]);
+        bounds: WordSearchBounds,
+    ) -> Result<WordMatches, StoreError> {
+        let WordSearchBounds { found: limit, ranked: most } = bounds;
+        let mut counted: Vec<(u32, &str)> = Vec::with_capacity(words.len());
+        for word in words {
+            counted.push((self.count(&quoted(word), most)?, word.as_str()));
         }
-        let words = self.worth_ranking(words)?;
-        let any: Vec<String> = words.into_iter().map(quoted).collect();
+        let (mut ranked, is_partial) = match ranked_by(counted, most) {
+            RankedBy::Rarest(words) => (self.matching(&joined(&words, " OR "), scope, limit, None)?, false),
+            RankedBy::Common(words) if words.is_empty() => (vec![], false),
+            RankedBy::Common(words) => {
+                let all = joined(&words, " AND ");
+                let mut ranked = self.matching(&all, scope, limit, Some(most))?;
+                let mut is_partial = self.count(&all, most)? > most;
+                if ranked.len() < limit && words.len() > 1 {
+                    let known: HashSet<i64> = ranked.iter().map(|(chunk, _)| chunk.id).collect();
+                    let any = self.matching(&joined(&words, " OR "), scope, limit, Some(most))?;
+                    ranked.extend(any.into_iter().filter(|(chunk, _)| !known.contains(&chunk.id)));
+                    is_partial = true;
+                }
+                (ranked, is_partial)
+            }
+        };
+        // Stable, so that what is equal keeps the order of the database. BM25 of SQLite: the less the better, and below 0.
+        ranked.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        ranked.truncate(limit);
+        let best = ranked.first().map_or(0.0, |(_, rank)| *rank);
+        let score = |rank: f64| if best < 0.0 { rank / best } else { 1.0 };
+        let chunks =
+            ranked.into_iter().map(|(chunk, rank)| RankedChunk { chunk, score: score(rank) }).collect();
+        Ok(WordMatches { chunks, is_partial })
+    }
+
+    /// The best chunks of a scope that match an expression of FTS5, with their ranks; of `most` chunks alone, if there is a bound.
+    fn matching(
+        &self,
+        expression: &str,
+        scope: &Scope,
+        limit: usize,
+        most: Option<u32>,
+    ) -> Result<Vec<(KeptChunk, f64)>, StoreError> {
         let (condition, bounds) = scope.condition();
-        let found = match self.is_all(scope)? {
-            // The best need not be sorted out of all that have a word: by `rank` alone, the table itself sorts all.
-            true => format!("SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY +rank LIMIT {limit}"),
-            // Those outside must not take the places of those in it.
-            false => "SELECT rowid, rank FROM words WHERE words MATCH ?".to_owned(),
+        let is_all = self.is_all(scope)?;
+        let in_words = "SELECT rowid, rank FROM words WHERE words MATCH ?";
+        let found = match most {
+            // Those outside must neither take the places of those in the scope nor count.
+            Some(most) if !is_all => format!(
+                "SELECT words.rowid AS rowid, rank FROM words CROSS JOIN chunks ON chunks.id = words.rowid
+                 CROSS JOIN files ON files.id = chunks.file WHERE words MATCH ? AND {condition} LIMIT {most}"
+            ),
+            // The best need not be sorted out of all that match: by `rank` alone, the table itself sorts all.
+            Some(most) => format!("SELECT * FROM ({in_words} LIMIT {most}) ORDER BY +rank LIMIT {limit}"),
+            None if is_all => format!("{in_words} ORDER BY +rank LIMIT {limit}"),
+            None => in_words.to_owned(),
         };
         let sql = format!(
             "SELECT chunks.id, files.root, files.path, chunks.first, chunks.last, files.digest, chunks.digest, found.rank
              FROM ({found}) AS found JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
              WHERE {condition} ORDER BY found.rank, files.path, chunks.first LIMIT {limit}"
         );
-        let given = iter::once(Value::Text(any.join(" OR "))).chain(bounds);
+        let is_scoped_twice = most.is_some() && !is_all;
+        let given = iter::once(Value::Text(expression.to_owned()))
+            .chain(is_scoped_twice.then(|| bounds.clone()).into_iter().flatten())
+            .chain(bounds);
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map(params_from_iter(given), |row| {
-            // BM25 of SQLite: the less the better, and below 0.
-            Ok((kept_chunk(row)?, row.get::<_, f64>(7)?))
-        })?;
-        let mut ranked: Vec<RankedChunk> = Vec::new();
-        let mut best = None;
-        for row in rows {
-            let (chunk, rank) = row?;
-            let best = *best.get_or_insert(rank);
-            let score = if best < 0.0 { rank / best } else { 1.0 };
-            ranked.push(RankedChunk { chunk, score });
-        }
-        Ok(ranked)
+        let rows = statement.query_map(params_from_iter(given), |row| Ok((kept_chunk(row)?, row.get(7)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The words to rank chunks by.
-    fn worth_ranking<'a>(&self, words: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
+    /// Number of chunks that match an expression of FTS5, or `most` and one.
+    fn count(&self, expression: &str, most: u32) -> Result<u32, StoreError> {
         // A count that ends at the bound takes a fraction of the time of ranking what it counts.
-        let sql =
-            format!("SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT {})", RANKED + 1);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut counted: Vec<(u32, &str)> = Vec::with_capacity(words.len());
-        for word in words {
-            let count = statement.query_row([quoted(word)], |row| row.get(0))?;
-            counted.push((count, word.as_str()));
-        }
-        Ok(rarest(counted, RANKED))
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        Ok(statement.query_row(params![expression, most.saturating_add(1)], |row| row.get(0))?)
     }
 
     /// The chunks whose vectors are nearest to this one, the best first.
@@ -712,6 +754,12 @@ impl Changes<'_> {
 
 fn line(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// An expression of FTS5 of words with an operator between them.
+fn joined(words: &[&str], operator: &str) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(operator)
 }
 
 /// A word as a string of FTS5, whatever it may mean there.

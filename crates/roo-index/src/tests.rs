@@ -610,7 +610,8 @@ async fn what_is_read_of_one_moment_does_not_change_meanwhile() {
     let moment = store.one_moment().unwrap();
     let find = || {
         let words = ["delay".to_owned()];
-        store.with_words(&words, &store::Scope::Roots(vec![1]), 10).unwrap()
+        let bounds = store::WordSearchBounds { found: 10, ranked: 100 };
+        store.with_words(&words, &store::Scope::Roots(vec![1]), bounds).unwrap().chunks
     };
     let before = find();
     assert_eq!(before.len(), 1);
@@ -621,6 +622,48 @@ async fn what_is_read_of_one_moment_does_not_change_meanwhile() {
     assert_eq!(find(), before);
     drop(moment);
     assert_eq!(find(), []);
+}
+
+#[tokio::test]
+async fn where_every_word_is_common_those_with_all_of_them_are_ranked() {
+    let texts = (0..8).map(|number| match number {
+        5 => (format!("src/{number}.rs"), "fn retry() { delay(); socket() }\n"),
+        6 => ("other/6.rs".to_owned(), "fn delay() { socket(); retry(); more() }\n"),
+        number if number % 2 == 0 => (format!("src/{number}.rs"), "fn retry() { delay() }\n"),
+        number => (format!("src/{number}.rs"), "fn socket() { delay() }\n"),
+    });
+    let texts: Vec<(String, &str)> = texts.collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let fixture = Fixture::new(&texts);
+    fixture.find("delay").await;
+    let store = fixture.index_directory().open_existing().unwrap().unwrap();
+    let find = |words: &[&str], scope: &store::Scope, found, ranked| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let bounds = store::WordSearchBounds { found, ranked };
+        let matches = store.with_words(&words, scope, bounds).unwrap();
+        let files: Vec<String> = matches.chunks.iter().map(|ranked| ranked.chunk.path.clone()).collect();
+        (files, matches.is_partial)
+    };
+    let all = store::Scope::Roots(vec![1]);
+    let part = store::Scope::Below { root: 1, path: "other".to_owned() };
+    let words = ["retry", "delay", "socket", "absent"];
+    let (both, other) = ("src/5.rs".to_owned(), "other/6.rs".to_owned());
+    // All that have one of them are few enough.
+    let (files, is_partial) = find(&words, &all, 10, 100);
+    assert_eq!((files.len(), is_partial), (8, false));
+    // Each is in four or more, and two have all of them.
+    assert_eq!(find(&words, &all, 2, 3), (vec![both.clone(), other.clone()], false));
+    // The rest is of those with one of them that come first.
+    let (files, is_partial) = find(&words, &all, 4, 3);
+    assert_eq!((&files[..2], is_partial), (&[both, other.clone()][..], true));
+    assert!(files.len() > 2 && files.len() <= 4, "{files:?}");
+    // Those with all of them are more than are ranked, too.
+    let (files, is_partial) = find(&["delay"], &all, 10, 3);
+    assert_eq!((files.len(), is_partial), (3, true));
+    // What is outside of the scope takes nobody's place.
+    assert_eq!(find(&["delay"], &part, 10, 3).0, [other.clone()]);
+    assert_eq!(find(&words, &part, 1, 3), (vec![other], false));
+    assert_eq!(find(&["absent"], &all, 10, 3), (vec![], false));
 }
 
 #[tokio::test]
