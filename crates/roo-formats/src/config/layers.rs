@@ -26,8 +26,8 @@ use roo_text::render::exact_line;
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Settings that a workspace can tighten.
-const TIGHTENED: [&str; 7] =
-    ["autoApprove", "index", "intents", "limits", "protected", "redactSecrets", "sandbox"];
+const TIGHTENED: [&str; 8] =
+    ["autoApprove", "browser", "index", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
 /// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,7 +247,17 @@ impl Layer {
 
     /// These keys over those of weaker layers.
     fn over(&self, mut below: Map<String, Value>) -> Result<(Map<String, Value>, Settings), SettingsProblem> {
+        let allowed_before = match self.origin {
+            Origin::CommandLine => allowed_commands(&mut below).cloned().unwrap_or_default(),
+            _ => vec![],
+        };
         overlay(&mut below, &self.keys);
+        // Flags allow more for once: what is allowed anyway is not theirs to take away.
+        if let Some(allowed) = allowed_commands(&mut below) {
+            let more: Vec<Value> =
+                allowed_before.into_iter().filter(|words| !allowed.contains(words)).collect();
+            allowed.splice(0..0, more);
+        }
         let merged = Value::Object(below.clone());
         let settings = typed::<Settings>(&merged, &SETTINGS.root(), false)
             .map_err(|(path, message)| self.mismatch(&merged, &path, &message))?;
@@ -286,7 +296,7 @@ pub fn read_settings(path: &Path) -> Result<Option<String>, SettingsProblem> {
 /// Puts layers over the defaults, weakest first.
 ///
 /// Maps merge key by key; lists and whole profiles are replaced, so that a stronger layer can't
-/// send a weaker layer's key to another address.
+/// send a weaker layer's key to another address. The commands that flags allow are added alone.
 ///
 /// # Errors
 /// The first value of a wrong type.
@@ -448,6 +458,11 @@ fn overlay(below: &mut Map<String, Value>, above: &Map<String, Value>) {
             }
         }
     }
+}
+
+/// The list of commands that run without asking, if the keys have one.
+fn allowed_commands(keys: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
+    keys.get_mut("autoApprove")?.pointer_mut("/execute/allow")?.as_array_mut()
 }
 
 /// Clients send `null` for what their user left unset.
@@ -622,6 +637,18 @@ mod tests {
         assert_eq!((settings.limits.requests, settings.limits.depth, settings.limits.mistakes), (20, 2, 3));
         assert!(settings.auto_approve.write && settings.auto_approve.read);
         assert_eq!(settings.protocol_version, Some(1));
+    }
+
+    #[test]
+    fn flags_add_to_the_commands_that_are_allowed() {
+        let file = || yaml("autoApprove: {execute: {allow: [[make], [just, test]], presets: [rust]}}\n");
+        let flags = |value| Layer::from_command_line(object(value));
+        let more = flags(json!({ "autoApprove": { "execute": { "allow": [["npm", "test"], ["make"]] } } }));
+        let execute = load([file(), more]).unwrap().settings.auto_approve.execute;
+        assert_eq!(execute.allow, argv(&[&["just", "test"], &["npm", "test"], &["make"]]));
+        assert_eq!(execute.presets.len(), 1);
+        let other = load([file(), flags(json!({ "autoApprove": { "write": true } }))]).unwrap().settings;
+        assert_eq!(other.auto_approve.execute.allow, argv(&[&["make"], &["just", "test"]]));
     }
 
     #[test]
@@ -868,6 +895,16 @@ redactSecrets: false
         assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "X", "*"] } })), ("A !B_C".to_owned(), false));
         assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "!D"] } })), ("A !B_C !D".to_owned(), false));
         assert_eq!(tightened(json!({ "redactSecrets": true })), ("A B_* !B_C".to_owned(), true));
+    }
+
+    #[test]
+    fn a_workspace_turns_the_browser_off_and_never_on() {
+        for (user, workspace, expected) in [(true, false, false), (false, true, false), (true, true, true)] {
+            let mut settings = load([yaml(&format!("browser: {{enabled: {user}}}\n"))]).unwrap().settings;
+            let answer = json!({ "browser": { "enabled": workspace } });
+            tighten_by(&mut settings, &Layer::from_workspace(&answer).unwrap().unwrap()).unwrap();
+            assert_eq!(settings.browser.enabled, expected);
+        }
     }
 
     #[test]
