@@ -48,6 +48,7 @@ mod server_call;
 pub(crate) mod skill;
 mod stop_command;
 mod switch_mode;
+mod unmasked_lines;
 mod use_mcp_tool;
 mod view_diff;
 mod withheld;

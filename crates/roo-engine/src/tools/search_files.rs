@@ -13,6 +13,7 @@ use grep_searcher::sinks::Bytes;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
+use super::unmasked_lines::UnmaskedLines;
 use crate::policy::{Action, CheckedCall, Gate, Permitted, Refusal, RefusalRule, Tool, ToolCallContext};
 use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SearchFiles;
@@ -100,7 +101,14 @@ async fn run(Search { directory, regex, file_pattern, offset }: Search, context:
 
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
     let mask = context.read_mask().await;
-    let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), offset, &mask, &cancel);
+    let work = move || {
+        let unmasked = UnmaskedLines::new(&regex, EXPRESSION_BYTES);
+        let open = open_files(&workspace, &directory);
+        let (workspace, matcher, pattern) = (&workspace, &matcher, pattern.as_ref());
+        let search =
+            FileSearch { workspace, matcher, unmasked, pattern, mask: &mask, offset, open, cancel: &cancel };
+        search.below(&directory)
+    };
     match roo_durable::spawn_blocking(work).await {
         Ok(Some(results)) => {
             let summary = format!("Found {} results in {shown}", results.shown());
@@ -134,6 +142,7 @@ impl FilePattern {
 struct FileSearch<'a> {
     workspace: &'a Workspace,
     matcher: &'a RegexMatcher,
+    unmasked: UnmaskedLines<'a>,
     pattern: Option<&'a FilePattern>,
     mask: &'a TextMask,
     /// Number of matches to skip.
@@ -143,31 +152,28 @@ struct FileSearch<'a> {
     cancel: &'a CancellationToken,
 }
 
-/// None when it was cancelled.
-fn search(
-    workspace: &Workspace,
-    directory: &Resolved,
-    matcher: &RegexMatcher,
-    pattern: Option<&FilePattern>,
-    offset: usize,
-    mask: &TextMask,
-    cancel: &CancellationToken,
-) -> Option<Results> {
+/// The files below a directory that an editor has open.
+fn open_files(workspace: &Workspace, directory: &Resolved) -> HashSet<String> {
     let open = workspace.documents().with_files().into_iter();
-    let open =
-        open.filter_map(|(path, _)| Some(path.strip_prefix(directory.absolute()).ok()?.to_str()?.to_owned()));
-    let search = FileSearch { workspace, matcher, pattern, mask, offset, open: open.collect(), cancel };
-    let mut results = Results { offset, ..Results::default() };
-    workspace.visit_files(
-        directory,
-        |name| name == ".git",
-        &search,
-        |file| {
-            results.add(file);
-            if results.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        },
-    );
-    (!cancel.is_cancelled()).then_some(results)
+    open.filter_map(|(path, _)| Some(path.strip_prefix(directory.absolute()).ok()?.to_str()?.to_owned()))
+        .collect()
+}
+
+impl FileSearch<'_> {
+    /// None when it was cancelled.
+    fn below(&self, directory: &Resolved) -> Option<Results> {
+        let mut results = Results { offset: self.offset, ..Results::default() };
+        self.workspace.visit_files(
+            directory,
+            |name| name == ".git",
+            self,
+            |file| {
+                results.add(file);
+                if results.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
+        (!self.cancel.is_cancelled()).then_some(results)
+    }
 }
 
 impl FileVisitor for FileSearch<'_> {
@@ -223,8 +229,12 @@ impl FileVisitor for FileSearch<'_> {
         if !is_found(searcher, matcher, &text) {
             return None;
         }
-        // What is masked isn't found either: else a search could spell it out.
-        if let Some(masked) = self.mask.masked(&String::from_utf8_lossy(&text)) {
+        let readable = String::from_utf8_lossy(&text);
+        if let Some(masked) = self.mask.masked(&readable) {
+            // What is masked isn't found either, nor is it told that there would be something: else a search could spell it out.
+            if !self.unmasked.are_found(&readable, &masked) {
+                return None;
+            }
             text = Cow::Owned(masked.into_bytes());
             found.is_masked = true;
         }
@@ -516,7 +526,12 @@ mod tests {
         let text = found(&fixture, "t=").await;
         assert!(text.contains("  2 | t=[masked: ") && text.contains("Don't write a mask"), "{text}");
         assert!(!text.contains(&token), "{text}");
-        assert!(found(&fixture, "ghp_a1B").await.starts_with("No results found."));
+        // Whether a guess is right or wrong makes no difference.
+        let wrong = found(&fixture, "ghp_z").await;
+        assert!(wrong.starts_with("No results found."));
+        for guess in ["ghp_a1B", r"\[masked: |ghp_a", "t=$|ghp_a", "GitHub token|ghp_a"] {
+            assert_eq!(found(&fixture, guess).await, wrong, "{guess}");
+        }
     }
 
     #[tokio::test]
