@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
 use super::check;
 use super::command::{Directory, Entry, Place, Program, Repositories, Repository, meets_processes};
 use super::context::{PolicyContext, ToolCallContext};
@@ -92,8 +95,13 @@ impl<'a> CommandPlace<'a> {
     /// Returns the paths that may not be seen below the workspace folders, but for what the sandbox hides.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
-            let places =
-                self.finder.look(&self.policy_context.workspace, &self.policy_context.settings.protected);
+            let look =
+                || self.finder.look(&self.policy_context.workspace, &self.policy_context.settings.protected);
+            // It may wait for git.
+            let places = match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+                Ok(RuntimeFlavor::MultiThread) => block_in_place(look),
+                _ => look(),
+            };
             let places = places.map_err(|error| error.to_string())?;
             let hidden = if self.is_concealed { vec![] } else { places.hidden };
             Ok::<_, String>([hidden, places.committed].concat())

@@ -58,6 +58,8 @@ impl Confined {
         bounds.writable.retain(|path| !git.contains(&path.as_path()));
         bounds.read_only.extend(git.into_iter().map(Path::to_path_buf));
         bounds.git_history.clear();
+        // No git there has to compare them, and what such a program answers is masked by their values nowhere.
+        bounds.hidden.extend(self.committed.iter().cloned());
         bounds
     }
 

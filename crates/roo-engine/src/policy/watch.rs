@@ -1,5 +1,6 @@
 //! Watch over one command: what it changes, what it makes of git, and what is private to its run.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -91,6 +92,24 @@ impl Watch {
         if let Some(root) = self.roots.first() {
             self.server_files.leave_out(root, begun, changes);
         }
+    }
+
+    /// Returns those of the files that were to be shown as they were committed and that are not as they were committed any
+    /// more, as when an editor has saved them since. Runs git.
+    ///
+    /// # Errors
+    /// As [`Watch::begin`].
+    pub(crate) fn no_longer_committed(
+        &self,
+        committed: &[PathBuf],
+        workspace: &Workspace,
+    ) -> Result<Vec<PathBuf>, ChangesError> {
+        if committed.is_empty() {
+            return Ok(vec![]);
+        }
+        let now: HashSet<PathBuf> =
+            self.finder.look(workspace, &self.patterns)?.committed.into_iter().collect();
+        Ok(committed.iter().filter(|path| !now.contains(*path)).cloned().collect())
     }
 
     /// Makes the private directory in which files are kept before the command changes them, and says which: all but

@@ -52,6 +52,12 @@ struct NameMarker {
     protected: ProtectedNames,
 }
 
+impl NameMarker {
+    fn is_protected(&self, name: &str) -> bool {
+        matches!(self.protected.protection(name, None), Protection::Tier1 { .. } | Protection::Denied)
+    }
+}
+
 impl Marker for NameMarker {
     fn mark(&self, path: &Path, kind: Kind) -> Mark {
         // A name that is no text is judged by what can be read of it.
@@ -60,10 +66,7 @@ impl Marker for NameMarker {
             Mark::Hidden
         } else if path.ends_with(".git") {
             Mark::Opaque
-        } else if matches!(
-            self.protected.protection(&relative, None),
-            Protection::Tier1 { .. } | Protection::Denied
-        ) {
+        } else if self.is_protected(&relative) {
             Mark::Protected
         } else {
             Mark::None
@@ -119,7 +122,7 @@ impl PlaceFinder {
             path: first(),
             source,
         })?;
-        let MarkedPlaces { mut hidden, protected, scratch, unreadable, links_changed } =
+        let MarkedPlaces { mut hidden, mut protected, scratch, unreadable, links_changed } =
             self.index.places(&roots)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if links_changed {
@@ -128,9 +131,16 @@ impl PlaceFinder {
         let looked = known.scratch.take().filter(|looked| looked.is_current(&scratch, &roots));
         let looked =
             looked.unwrap_or_else(|| ScratchLook::new(&scratch, &roots, &known.markers, SCRATCH_NAMES));
+        // What is hidden may be shown after all, and is still protected then.
+        protected.extend(hidden.iter().filter(|path| known.is_protected(path)).cloned());
         let secrets = known.secrets(&hidden);
         let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
-        let committed = known.committed.unchanged(&secrets, &folders, self.home.as_deref());
+        let mut committed_files = std::mem::take(&mut known.committed);
+        // Nobody waits here for git, who may wait for a file system.
+        drop(known);
+        let committed = committed_files.unchanged(&secrets, &folders, self.home.as_deref());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.committed = committed_files;
         let shown: HashSet<&PathBuf> = committed.iter().collect();
         hidden.retain(|path| !shown.contains(path));
         hidden.extend(looked.hidden.iter().cloned());
@@ -148,6 +158,13 @@ impl PlaceFinder {
 }
 
 impl FinderState {
+    /// Returns whether a name is protected in any folder that it is in.
+    fn is_protected(&self, path: &Path) -> bool {
+        let mut names =
+            self.markers.iter().filter_map(|(root, marker)| Some((path.strip_prefix(root).ok()?, marker)));
+        names.any(|(name, marker)| marker.is_protected(&name.to_string_lossy()))
+    }
+
     /// Returns those of the hidden paths that are hidden by the names of secrets alone, and not by the rules of any folder.
     fn secrets(&self, hidden: &[PathBuf]) -> Vec<PathBuf> {
         let is_ignored = |path: &PathBuf| {
@@ -453,6 +470,12 @@ mod tests {
         };
         assert_eq!(protected(&[]), paths(&[]));
         assert_eq!(protected(&["infra/"]), paths(&["infra"]));
+        // Whether it is hidden as well or not.
+        fixture.put(".rooignore", "private\n");
+        fixture.put(".env.test", "");
+        assert_eq!(protected(&[".env*"]), paths(&[".env.test", ".rooignore"]));
+        fs::remove_file(fixture.root.join(".rooignore")).unwrap();
+        fs::remove_file(fixture.root.join(".env.test")).unwrap();
         fixture.put(".rooprotected", "deploy/\n");
         let mut both = protected(&["infra/"]);
         both.sort();

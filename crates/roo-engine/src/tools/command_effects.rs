@@ -61,6 +61,8 @@ pub(super) struct Before {
     since: WriteMark,
     /// Time of its start.
     begun: SystemTime,
+    /// Files that it was to see as they were committed, and that have changed since its bounds were made.
+    hidden: Vec<PathBuf>,
 }
 
 /// Effects of a command.
@@ -154,6 +156,7 @@ impl Before {
             }
             _ => confined.confinement.clone(),
         };
+        bounds.hidden.extend(self.hidden.iter().cloned());
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
         let is_hidden = |it: &Substitute| bounds.hidden.iter().any(|hidden| it.place.starts_with(hidden));
         let substitutes = self.git.substitutes().into_iter().filter(|it| !is_hidden(it));
@@ -170,16 +173,22 @@ impl Before {
     }
 }
 
-/// Records the files.
+/// Records the files. `committed` are those that the command is to see as they were committed.
 ///
 /// # Errors
 /// Why what the command changes can't be kept track of; then it must not run.
-pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Result<Before, String> {
+pub(super) async fn before(
+    watch: Box<Watch>,
+    committed: Vec<PathBuf>,
+    workspace: &Arc<Workspace>,
+) -> Result<Before, String> {
     let turn = watch.in_flight.begin(&watch.scope);
     let (since, begun) = (workspace.mark(), SystemTime::now());
     let workspace = Arc::clone(workspace);
     let taken = roo_durable::spawn_blocking(move || {
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
+        // An editor may have saved one, and the user may have taken a while to allow the command.
+        let hidden = watch.no_longer_committed(&committed, &workspace).map_err(|error| error.to_string())?;
         let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
         let stage =
             stage.map_err(|error| format!("the directory for what it writes can't be made: {error}"))?;
@@ -211,6 +220,7 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
             turn,
             since,
             begun,
+            hidden,
         })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.

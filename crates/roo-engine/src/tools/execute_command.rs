@@ -118,7 +118,8 @@ pub(super) async fn run(
     };
     let watched = match watch {
         Some(watch) => {
-            let begun = command_effects::before(watch, &context.workspace);
+            let committed = confined.as_ref().map(|confined| confined.committed.clone()).unwrap_or_default();
+            let begun = command_effects::before(watch, committed, &context.workspace);
             context.cancel.run_until_cancelled(begun).await.map(|begun| begun.map(Some))
         }
         None if is_staged => Some(Err("there is no directory for what it writes".to_owned())),
@@ -147,7 +148,7 @@ pub(super) async fn run(
     });
     let passed = confined.as_ref().map_or(&context.environment, |confined| &confined.environment);
     let mut environment = Environment::inherited_by(passed);
-    if confined.is_some() && context.workspace.roots().paths().any(lacks_generated_hooks) {
+    if confined.is_some() && folder_of(&directory, context).is_some_and(lacks_generated_hooks) {
         // It would fail, and the installation of packages with it.
         environment = environment.with(&BTreeMap::from([("HUSKY".to_owned(), "0".to_owned())]));
     }
@@ -677,6 +678,12 @@ fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
     matches!(target.location(), Location::Inside { root: 0 })
         && target.relative() == path
         && protection(path, urid) == Protection::OwnTaskDirectory
+}
+
+/// The innermost workspace folder that a directory is in.
+fn folder_of<'a>(directory: &Resolved, context: &'a ToolContext) -> Option<&'a Path> {
+    let around = context.workspace.roots().paths().filter(|root| directory.absolute().starts_with(root));
+    around.max_by_key(|root| root.components().count())
 }
 
 /// Returns whether husky would generate its hooks in a folder for the first time. A command can't make them: what is in their

@@ -2,11 +2,14 @@
 //! which can have git show that commit, and git could neither compare nor commit them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use roo_durable::Fingerprint;
 
@@ -17,6 +20,8 @@ use super::program::git;
 const MOST: usize = 5_000;
 /// The largest file that is compared, in bytes.
 const LARGEST: u64 = 1 << 20;
+/// Time limit for one answer of git.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Finds files that are as they were committed, and remembers which of them git tracks.
 #[derive(Default)]
@@ -69,11 +74,7 @@ impl CommittedFiles {
             return Ok(vec![]);
         }
         let committed = blobs(top, roots, "HEAD", &tracked)?;
-        let mut input = Vec::new();
-        for path in &tracked {
-            input.extend_from_slice(path.as_os_str().as_bytes());
-            input.push(b'\n');
-        }
+        let input = lines(tracked.iter().map(|path| path.as_os_str().as_bytes().to_vec()));
         // As they are on the disk: a filter of the repository's choosing is not run, and what it would take out of a
         // file was not committed.
         let output = answer(top, roots, &["hash-object", "--no-filters", "--stdin-paths"], input)?;
@@ -116,7 +117,8 @@ fn can_be_compared(file: &Path) -> bool {
     let is_plain = file
         .symlink_metadata()
         .is_ok_and(|found| found.is_file() && found.nlink() == 1 && found.len() <= LARGEST);
-    is_plain && !file.as_os_str().as_bytes().contains(&b'\n')
+    // Git takes a carriage return at the end of a line for a part of the line's end.
+    is_plain && !file.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
 /// The object of each file in a revision, or in the index, which is `:0`.
@@ -126,14 +128,12 @@ fn blobs(
     revision: &str,
     files: &[PathBuf],
 ) -> io::Result<Vec<Option<String>>> {
-    let mut input = Vec::new();
-    for file in files {
-        let relative = file.strip_prefix(top).map_err(io::Error::other)?;
-        input.extend_from_slice(revision.as_bytes());
-        input.push(b':');
-        input.extend_from_slice(relative.as_os_str().as_bytes());
-        input.push(b'\n');
-    }
+    let name = |file: &PathBuf| {
+        let below = file.strip_prefix(top).map_err(io::Error::other)?;
+        Ok([revision.as_bytes(), b":", below.as_os_str().as_bytes()].concat())
+    };
+    let names: Vec<Vec<u8>> = files.iter().map(name).collect::<io::Result<_>>()?;
+    let input = lines(names.into_iter());
     let format = "--batch-check=%(objecttype) %(objectname)";
     let output = answer(top, roots, &["cat-file", format], input)?;
     let mut ids: Vec<Option<String>> =
@@ -142,7 +142,19 @@ fn blobs(
     Ok(ids)
 }
 
+/// An input of git of one line each.
+fn lines(lines: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let ended = |mut line: Vec<u8>| {
+        line.push(b'\n');
+        line
+    };
+    lines.flat_map(ended).collect()
+}
+
 /// What git prints for an input, also where it fails after a part of it.
+///
+/// # Errors
+/// When it can't be run, and [`io::ErrorKind::TimedOut`] when it has not ended within [`LIMIT`].
 fn answer(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::Result<String> {
     let mut child = git(top, roots)?
         .args(words)
@@ -150,12 +162,27 @@ fn answer(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let stdin = child.stdin.take();
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     // It answers while it reads; what it doesn't read any more needs no answer.
-    let writer = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
-    let output = child.wait_with_output()?;
+    let writer = thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = stdout.map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut text));
+        // Nobody waits for it any more, if it took too long.
+        let _ = ended.send(read.map(|_| text));
+    });
+    // What it opens may have no end, as a pipe that was put in the place of the index.
+    let Ok(text) = end.recv_timeout(LIMIT) else {
+        let killed = child.kill();
+        // It may be waiting for a file system that doesn't answer.
+        thread::spawn(move || child.wait());
+        killed?;
+        return Err(io::ErrorKind::TimedOut.into());
+    };
     let _ = writer.join();
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    child.wait()?;
+    Ok(String::from_utf8_lossy(&text?).into_owned())
 }
 
 #[cfg(test)]
@@ -238,6 +265,29 @@ mod tests {
         repository.git("add -A");
         repository.git("commit -qm one");
         assert_eq!(repository.unchanged(&[".env.test", ".env.linked", ".env.link"]), [".env.test"]);
+    }
+
+    #[test]
+    fn a_name_that_git_reads_as_another_one_does_not_count() {
+        let mut repository = Repository::new();
+        repository.put(".env.test", "x\n");
+        repository.git("add -A");
+        repository.git("commit -qm one");
+        repository.put(".env.test\r", "SECRET=1\n");
+        assert_eq!(repository.unchanged(&[".env.test", ".env.test\r"]), [".env.test"]);
+    }
+
+    #[test]
+    fn a_git_that_does_not_end_keeps_the_files_hidden() {
+        let mut repository = Repository::new();
+        repository.put(".env.test", "x\n");
+        repository.git("add -A");
+        repository.git("commit -qm one");
+        let index = repository.at(".git/index");
+        fs::remove_file(&index).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &index, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        assert_eq!(repository.unchanged(&[".env.test"]), [""; 0]);
     }
 
     #[test]
