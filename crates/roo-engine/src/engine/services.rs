@@ -98,9 +98,19 @@ impl CurrentServices {
     /// Returns the services by the settings as they are now. Reads the disk apart from the runtime's threads.
     pub(super) async fn read(&self) -> Arc<EngineServices> {
         let _turn = self.reading.lock().await;
-        let source = Arc::clone(&self.source);
-        match roo_durable::spawn_blocking(move || (source.settings(), source.fault())).await {
-            Ok((settings, fault)) => self.by(settings, fault),
+        let (source, newest) = (Arc::clone(&self.source), self.newest());
+        let look = move || {
+            let other_hooks =
+                (!newest.gate.has_current_hooks()).then(|| Arc::new(newest.with_current_hooks()));
+            (source.settings(), source.fault(), other_hooks)
+        };
+        match roo_durable::spawn_blocking(look).await {
+            Ok((settings, fault, other_hooks)) => {
+                if let Some(other) = other_hooks {
+                    *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = other;
+                }
+                self.by(settings, fault)
+            }
             // While the process ends nothing new begins.
             Err(_) => self.newest(),
         }
@@ -137,6 +147,22 @@ impl EngineServices {
             (folder.clone(), Arc::new(Self { models: Arc::clone(&new.models), ..services }))
         });
         Self { in_folders: Mutex::new(folders.collect()), ..new }
+    }
+
+    /// The same services by git's configuration as it is now. Runs git.
+    fn with_current_hooks(&self) -> Self {
+        let folders = self.in_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = folders.iter().filter(|(folder, _)| folder.is_dir());
+        let folders =
+            folders.map(|(folder, services)| (folder.clone(), Arc::new(services.with_current_hooks())));
+        Self {
+            shared: Arc::clone(&self.shared),
+            settings: Arc::clone(&self.settings),
+            settings_fault: self.settings_fault.clone(),
+            gate: self.gate.with_current_hooks(),
+            models: Arc::clone(&self.models),
+            in_folders: Mutex::new(folders.collect()),
+        }
     }
 
     /// Returns the services for the folder in which a task works now.

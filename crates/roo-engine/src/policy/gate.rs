@@ -15,7 +15,7 @@ use super::check;
 use super::command::Repositories;
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, CallAssessment, CheckedCall, PolicyDecision, Refusal, TITLE};
-use super::git;
+use super::git::HookDirectories;
 use super::hook_decision::{CallHooks, HookDecision, HookMessages};
 use super::intent;
 use super::mode_check;
@@ -73,6 +73,10 @@ impl GateOutcome {
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     policy_context: PolicyContext,
+    /// The settings without what hooks add to them.
+    settings: Arc<Settings>,
+    /// Where git looks for hooks in the workspace.
+    hooks: Arc<HookDirectories>,
     /// Git repositories that commands would find.
     repositories: Arc<Repositories>,
 }
@@ -110,21 +114,41 @@ pub(crate) fn own_command(action: impl Action) -> CheckedCall {
     }
 }
 
+/// Finds where git looks for hooks. Runs git.
+fn hooks_in(workspace: &Workspace) -> Arc<HookDirectories> {
+    Arc::new(HookDirectories::find(workspace.roots().paths().map(Path::to_path_buf).collect()))
+}
+
 impl Gate {
     /// A gate over a workspace.
     pub fn new(policy_context: PolicyContext) -> Self {
-        Self::over(policy_context, Arc::default())
+        let hooks = hooks_in(&policy_context.workspace);
+        Self::over(policy_context, hooks, Arc::default())
     }
 
     /// The same gate by other settings.
     pub(crate) fn with_settings(&self, settings: Arc<Settings>) -> Self {
         let policy_context = PolicyContext { settings, ..self.policy_context.clone() };
-        Self::over(policy_context, Arc::clone(&self.repositories))
+        Self::over(policy_context, Arc::clone(&self.hooks), Arc::clone(&self.repositories))
+    }
+
+    /// Returns whether git's configuration, which says where hooks are, is as it was. Reads the disk.
+    pub(crate) fn has_current_hooks(&self) -> bool {
+        self.hooks.is_current()
+    }
+
+    /// The same gate by git's configuration as it is now. Runs git.
+    pub(crate) fn with_current_hooks(&self) -> Self {
+        let settings = Arc::clone(&self.settings);
+        let policy_context = PolicyContext { settings, ..self.policy_context.clone() };
+        Self::over(policy_context, Arc::new(self.hooks.find_again()), Arc::clone(&self.repositories))
     }
 
     /// The same gate for the work tree of a branch.
     pub(crate) fn in_worktree(&self, workspace: Arc<Workspace>) -> Self {
+        let hooks = hooks_in(&workspace);
         let policy_context = PolicyContext {
+            settings: Arc::clone(&self.settings),
             workspace,
             is_worktree: true,
             // Those of the workspace know other files.
@@ -132,7 +156,7 @@ impl Gate {
             code_index: Arc::new(CodeIndex::none()),
             ..self.policy_context.clone()
         };
-        Self::over(policy_context, Arc::default())
+        Self::over(policy_context, hooks, Arc::default())
     }
 
     /// The rule that allows edits without asking. What changes in the work tree of a branch is asked about when it is merged.
@@ -143,13 +167,17 @@ impl Gate {
         self.settings().auto_approve.write.then(|| NamedAllowRule::Write.into())
     }
 
-    fn over(mut policy_context: PolicyContext, repositories: Arc<Repositories>) -> Self {
-        let roots: Vec<PathBuf> = policy_context.workspace.roots().paths().map(Path::to_path_buf).collect();
-        let hooks: Vec<String> = roots.iter().flat_map(|root| git::patterns_of_hooks(root, &roots)).collect();
-        if !hooks.is_empty() {
-            Arc::make_mut(&mut policy_context.settings).protected.extend(hooks);
+    fn over(
+        mut policy_context: PolicyContext,
+        hooks: Arc<HookDirectories>,
+        repositories: Arc<Repositories>,
+    ) -> Self {
+        let settings = Arc::clone(&policy_context.settings);
+        if !hooks.patterns.is_empty() {
+            let protected = &mut Arc::make_mut(&mut policy_context.settings).protected;
+            protected.extend(hooks.patterns.iter().cloned());
         }
-        Self { policy_context, repositories }
+        Self { policy_context, settings, hooks, repositories }
     }
 
     /// Has git leave out what the server makes in the first workspace folder for this machine alone.

@@ -5,20 +5,18 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::program::git;
-use roo_durable::read_regular;
 use roo_sandbox::exec::sandbox::SigningKey;
 use roo_sandbox::exec::{Environment, find_program};
-
-/// The largest `.gitignore` that can be that of a generated directory, in bytes.
-const SHORT: u64 = 16;
 
 /// The values of a configuration, in the order in which git reads them: the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct EffectiveConfiguration {
     entries: Vec<Entry>,
+    /// Files that it comes from; some relative to the top of the work tree.
+    pub(super) files: BTreeSet<PathBuf>,
     home: Option<PathBuf>,
 }
 
@@ -58,7 +56,8 @@ impl EffectiveConfiguration {
     /// # Errors
     /// When git can't be run, or can't read it.
     pub(in super::super) fn read(directory: &Path, roots: &[PathBuf]) -> io::Result<Self> {
-        let output = git(directory, roots)?.args(["config", "--list", "--show-scope", "--null"]).output()?;
+        let words = ["config", "--list", "--show-scope", "--show-origin", "--null"];
+        let output = git(directory, roots)?.args(words).output()?;
         if !output.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
@@ -68,8 +67,9 @@ impl EffectiveConfiguration {
 
     fn parse(listed: &str, home: Option<PathBuf>) -> Self {
         let mut parts = listed.split_terminator('\0');
-        let mut entries = Vec::new();
-        while let (Some(scope), Some(entry)) = (parts.next(), parts.next()) {
+        let (mut entries, mut files) = (Vec::new(), BTreeSet::new());
+        while let (Some(scope), Some(origin), Some(entry)) = (parts.next(), parts.next(), parts.next()) {
+            files.extend(origin.strip_prefix("file:").map(PathBuf::from));
             // A key without a value means true.
             let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
             // What is set for one command is what the server sets.
@@ -78,7 +78,7 @@ impl EffectiveConfiguration {
                 entries.push(Entry { is_users, key: key.to_owned(), value: value.to_owned() });
             }
         }
-        Self { entries, home }
+        Self { entries, files, home }
     }
 
     fn get(&self, key: &str) -> Option<&str> {
@@ -135,94 +135,13 @@ impl EffectiveConfiguration {
     }
 }
 
-/// The patterns that protect the directories of a workspace folder in which git looks for hooks, by `core.hooksPath` of any
-/// configuration: what lies there runs whenever the user commits, outside of any sandbox. Runs git.
-pub(in super::super) fn patterns_of_hooks(root: &Path, roots: &[PathBuf]) -> Vec<String> {
-    let directories = directories_of_hooks(root, roots);
-    let mut patterns: Vec<String> = directories.iter().filter_map(|hooks| pattern(hooks, root)).collect();
-    patterns.dedup();
-    patterns
-}
-
-/// The directory of hooks that a configuration names, as it names it and as it really is.
-fn directories_of_hooks(root: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let top = root.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok());
-    let Some(top) = top else { return vec![] };
-    // Without git nobody commits either.
-    let hooks =
-        EffectiveConfiguration::read(root, roots).ok().and_then(|configuration| configuration.hooks_path());
-    let Some(hooks) = hooks.map(|hooks| without_dots(&top.join(hooks))) else { return vec![] };
-    let real = hooks.canonicalize().ok();
-    [Some(hooks), real].into_iter().flatten().collect()
-}
-
-/// The real directories of hooks in workspace folders that a tool such as husky generates: a `.gitignore` there has git ignore
-/// all of it. Runs git.
-pub(in super::super) fn generated_hooks(roots: &[PathBuf]) -> Vec<PathBuf> {
-    let is_generated = |hooks: &PathBuf| {
-        let ignored = read_regular(&hooks.join(".gitignore"), SHORT).is_ok_and(|text| text.trim() == "*");
-        let is_inside = roots.iter().any(|root| hooks.starts_with(root) && hooks != root);
-        ignored && is_inside && hooks.canonicalize().is_ok_and(|real| real == *hooks)
-    };
-    let found = roots.iter().flat_map(|root| directories_of_hooks(root, roots));
-    let found: BTreeSet<PathBuf> = found.filter(is_generated).collect();
-    found.into_iter().collect()
-}
-
-/// A path without `.` and `..`, by its text alone.
-fn without_dots(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push(part),
-        }
-    }
-    plain
-}
-
-/// A pattern for just one path below a root.
-fn pattern(path: &Path, root: &Path) -> Option<String> {
-    let below = path.strip_prefix(root).ok()?.to_str().filter(|below| !below.is_empty())?;
-    let escaped = |c: char| if "\\*?[] ".contains(c) { format!("\\{c}") } else { c.to_string() };
-    Some(format!("/{}", below.chars().map(escaped).collect::<String>()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
-    #[test]
-    fn hooks_within_the_workspace_are_protected_wherever_the_configuration_puts_them() {
-        let place = tempfile::tempdir().unwrap();
-        let top = place.path().canonicalize().unwrap();
-        let git = |words: &[&str]| {
-            assert!(Command::new("git").args(words).current_dir(&top).status().unwrap().success());
-        };
-        assert_eq!(patterns_of_hooks(&top, &[]), [""; 0]);
-        git(&["init", "-q"]);
-        std::fs::create_dir_all(top.join("sub/tools/hooks")).unwrap();
-        std::os::unix::fs::symlink("sub/tools/hooks", top.join("linked")).unwrap();
-        for (path, expected) in [
-            ("./sub/x/../git [hooks]", &[r"/sub/git\ \[hooks\]"][..]),
-            ("linked", &["/linked", "/sub/tools/hooks"]),
-            ("../elsewhere", &[]),
-            (".", &[]),
-        ] {
-            git(&["config", "core.hooksPath", path]);
-            assert_eq!(patterns_of_hooks(&top, &[]), expected, "{path}");
-        }
-        git(&["config", "core.hooksPath", "sub/tools/hooks"]);
-        assert_eq!(patterns_of_hooks(&top.join("sub"), &[]), ["/tools/hooks"]);
-    }
-
     fn configuration(entries: &[(&str, &str)]) -> EffectiveConfiguration {
-        let listed: String = entries.iter().map(|(scope, entry)| format!("{scope}\0{entry}\0")).collect();
+        let listed: String =
+            entries.iter().map(|(scope, entry)| format!("{scope}\0file:c\0{entry}\0")).collect();
         EffectiveConfiguration::parse(&listed, Some("/h".into()))
     }
 

@@ -9,11 +9,13 @@ mod directories;
 mod effective;
 mod exclude;
 mod guard;
+mod hooks;
 mod program;
 
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
-pub(super) use effective::{EffectiveConfiguration, generated_hooks, patterns_of_hooks};
+pub(super) use effective::EffectiveConfiguration;
 pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
+pub(super) use hooks::{HookDirectories, generated_hooks};
