@@ -19,6 +19,7 @@ use super::lock::WorkspaceLock;
 use super::resolver::{Location, Resolved};
 use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, EditorId, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
+use roo_text::lines::BOM;
 use roo_text::position::minimal_edits;
 
 /// One file of a multi-file edit.
@@ -320,23 +321,27 @@ impl Workspace {
     }
 
     /// Returns the edit by which a text file gets a text in another encoding; none where it has that encoding already, or where an
-    /// editor, which minds the encoding itself, has it open.
+    /// editor, which minds the encoding itself, has it open. `text_before` is what the file is known to hold, with a byte order mark
+    /// or without one.
     ///
     /// # Errors
-    /// [`WriteError`] where the file can't be read, or the encoding lacks a character.
+    /// [`WriteError`] where the file can't be read or holds another text, or the encoding lacks a character.
     pub async fn recoded(
         &self,
         file: &Resolved,
+        text_before: &str,
         after: &str,
         encoding: TextEncoding,
     ) -> Result<Option<BytesEdit>, WriteError> {
         let before = self.bytes_on_disk(file).await?;
-        let is_other = match Contents::from_bytes(before.clone()) {
-            Contents::Text(now) => now.encoding != encoding,
-            Contents::Binary { .. } => false,
-        };
-        if !is_other || self.documents.at(file.absolute()).is_some() {
+        let Contents::Text(now) = Contents::from_bytes(before.clone()) else { return Ok(None) };
+        if now.encoding == encoding || self.documents.at(file.absolute()).is_some() {
             return Ok(None);
+        }
+        let without_mark = |text: &str| Digest::of(text.strip_prefix(BOM).unwrap_or(text));
+        let (expected, actual) = (without_mark(text_before), without_mark(&now.text));
+        if actual != expected {
+            return Err(WriteError::Stale { path: file.display(), expected, actual: Some(actual) });
         }
         let after = encode(file, encoding, after)?;
         Ok(Some(BytesEdit { file: file.clone(), before: Some(before.into()), after: Some(after.into()) }))

@@ -120,8 +120,8 @@ impl Engine {
             }
         }
         let recoded = match (&before, &now, encoding) {
-            (Some(_), Some(after), Some(encoding)) => {
-                let recoded = self.workspace().recoded(&place, after, encoding).await;
+            (Some(before), Some(after), Some(encoding)) => {
+                let recoded = self.workspace().recoded(&place, before, after, encoding).await;
                 recoded.map_err(|error| error.reason())
             }
             _ => Ok(None),

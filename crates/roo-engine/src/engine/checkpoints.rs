@@ -653,11 +653,11 @@ impl Engine {
     ) -> Result<bool, String> {
         let PlannedFiles { edits, binaries, encodings, .. } = files;
         let encoding = restore_plan::removed_encoding(saved);
-        if let (Some(Content::Text(_)), Some(Content::Text(after)), Some(encoding)) =
+        if let (Some(Content::Text(text_before)), Some(Content::Text(after)), Some(encoding)) =
             (before, after, encoding)
         {
             // It was made anew, perhaps in another encoding than it had.
-            let recoded = self.workspace().recoded(&file, after, encoding).await;
+            let recoded = self.workspace().recoded(&file, text_before, after, encoding).await;
             if let Some(edit) = recoded.map_err(|error| error.reason())? {
                 edits.bytes.push(edit);
                 return Ok(true);
@@ -669,14 +669,20 @@ impl Engine {
         let encoding = encoding.unwrap_or(TextEncoding::UTF_8);
         let edit = match (before, after) {
             (Some(Content::Bytes(_)), _) | (_, Some(Content::Bytes(_))) => {
-                let now = match before {
-                    Some(_) => {
-                        Some(self.workspace().bytes_on_disk(&file).await.map_err(|error| error.to_string())?)
-                    }
+                let before = match before {
                     None => None,
+                    Some(Content::Bytes(bytes)) => Some(Arc::clone(bytes)),
+                    Some(Content::Text(text)) => {
+                        let now = self.workspace().bytes_on_disk(&file).await;
+                        let now = now.map_err(|error| error.to_string())?;
+                        // The plan is for what it held when it was read.
+                        if !holds(&now, text) {
+                            return Err("it has changed meanwhile".to_owned());
+                        }
+                        Some(now.into())
+                    }
                 };
-                let (before, after) =
-                    (now.map(Arc::from), after.map(|it| bytes_of(it, encoding)).transpose()?);
+                let after = after.map(|it| bytes_of(it, encoding)).transpose()?;
                 before.iter().chain(&after).for_each(|bytes| binaries.add(Arc::clone(bytes)));
                 edits.bytes.push(BytesEdit { file, before, after });
                 return Ok(true);
@@ -732,6 +738,14 @@ async fn content_now(workspace: &Workspace, path: &str) -> Result<Option<Content
         Ok(Contents::Binary { bytes, .. }) => Ok(Some(Content::Bytes(bytes.into()))),
         Err(ReadError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns whether a file's bytes are this text, in whatever encoding.
+fn holds(bytes: &[u8], text: &str) -> bool {
+    match Contents::from_bytes(bytes.to_vec()) {
+        Contents::Text(now) => restore_plan::without_mark(&now.text) == restore_plan::without_mark(text),
+        Contents::Binary { .. } => false,
     }
 }
 
