@@ -28,6 +28,10 @@ const PAGE: usize = 256;
 const LIVE_LIMIT: usize = 256 * 1024;
 /// Number of tools' final outputs kept for those who have not seen their end.
 const CLOSED: usize = 16;
+/// Number of events that are kept of a request that lives here no more, once all who follow it have them.
+const LEFT_TAIL: usize = 16;
+/// Maximum length of each tool's output that is kept then, in bytes.
+const LEFT_OUTPUT: usize = 16 * 1024;
 /// Time for which running text is collected between two pieces of it: as often as an eye can follow, however fast a
 /// model is.
 const COLLECT: Duration = Duration::from_millis(30);
@@ -64,6 +68,13 @@ struct Inner {
     trouble: Option<Arc<EventParams>>,
     /// Counts the troubles, so that each follower passes one on once.
     troubles: u64,
+    /// Counts what was published, so that it is known who has not looked since.
+    publications: u64,
+    followers: usize,
+    /// Number of followers that have not handed out everything.
+    behind: usize,
+    /// True while the request doesn't live in this process.
+    has_left: bool,
 }
 
 /// Names running text.
@@ -87,6 +98,38 @@ struct LiveText {
     closed: bool,
 }
 
+impl LiveText {
+    /// Drops all but so many bytes of the end.
+    fn cut_to(&mut self, length: usize) {
+        let Some(mut cut) = self.text.len().checked_sub(length) else { return };
+        while !self.text.is_char_boundary(cut) {
+            cut += 1;
+        }
+        self.text.drain(..cut);
+        self.base += cut as u64;
+    }
+}
+
+impl Inner {
+    /// Lets go of what nobody waits for any more.
+    fn shrink(&mut self) {
+        if !self.has_left || self.behind > 0 {
+            return;
+        }
+        let excess = self.tail.len().saturating_sub(LEFT_TAIL);
+        self.tail.drain(..excess);
+        self.tail.shrink_to_fit();
+        let told = |id: &LiveId| {
+            self.tail.iter().any(|params| matches!((&params.event, id), (WireEvent::ToolFinished { tool_call_id, .. }, LiveId::Tool(call)) if tool_call_id == call))
+        };
+        self.live.retain(|entry| !entry.closed || told(&entry.id));
+        for entry in self.live.iter_mut().filter(|entry| entry.closed) {
+            entry.cut_to(LEFT_OUTPUT);
+            entry.text.shrink_to_fit();
+        }
+    }
+}
+
 impl Journal {
     /// The journal of a request whose events up to `published` are on disk.
     pub fn new(root: TaskId, directory: RequestDirectory, published: u64) -> Arc<Self> {
@@ -101,6 +144,10 @@ impl Journal {
             warning: None,
             trouble: None,
             troubles: 0,
+            publications: 0,
+            followers: 0,
+            behind: 0,
+            has_left: false,
         };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
         let opened_at = AtomicU64::new(published);
@@ -135,6 +182,29 @@ impl Journal {
     /// The request comes to live in this process, with this newest number. Those who followed it before have the same journal.
     pub(super) fn reopen(&self, newest: u64) {
         self.opened_at.store(newest, Ordering::Relaxed);
+        self.lock().has_left = false;
+        self.catch_up(newest);
+    }
+
+    /// The log has events up to `newest`, some of which another process may have written.
+    pub(super) fn catch_up(&self, newest: u64) {
+        let mut inner = self.lock();
+        if newest <= inner.appended {
+            return;
+        }
+        // What is missing in between is on disk alone.
+        inner.tail.clear();
+        inner.live.clear();
+        inner.trees.clear();
+        inner.appended = newest;
+        self.make_public(inner, newest);
+    }
+
+    /// The request lives in this process no more. What its followers have seen is not kept for them.
+    pub(super) fn leave(&self) {
+        let mut inner = self.lock();
+        inner.has_left = true;
+        inner.shrink();
     }
 
     /// The newest published number.
@@ -158,12 +228,18 @@ impl Journal {
 
     /// Lets followers see the events up to `seq`.
     pub(super) fn publish(&self, seq: u64) {
-        let mut inner = self.lock();
+        let inner = self.lock();
         if seq > inner.published {
-            inner.published = seq;
-            drop(inner);
-            self.changed.send_replace(());
+            self.make_public(inner, seq);
         }
+    }
+
+    fn make_public(&self, mut inner: MutexGuard<'_, Inner>, seq: u64) {
+        inner.published = seq;
+        inner.publications += 1;
+        inner.behind = inner.followers;
+        drop(inner);
+        self.changed.send_replace(());
     }
 
     /// More running text.
@@ -181,12 +257,7 @@ impl Journal {
         };
         entry.text.push_str(text);
         if entry.text.len() > 2 * LIVE_LIMIT {
-            let mut cut = entry.text.len() - LIVE_LIMIT;
-            while !entry.text.is_char_boundary(cut) {
-                cut += 1;
-            }
-            entry.text.drain(..cut);
-            entry.base += cut as u64;
+            entry.cut_to(LIVE_LIMIT);
         }
         if !std::mem::replace(&mut inner.told, true) {
             drop(inner);
@@ -280,7 +351,12 @@ impl Journal {
 
     /// A cursor behind the event `after`.
     pub fn follow(self: &Arc<Self>, after: u64) -> Follower {
+        let mut inner = self.lock();
+        inner.followers += 1;
+        inner.behind += 1;
         Follower {
+            // None that was counted.
+            seen: None,
             changed: self.changed.subscribe(),
             grown: self.grown.subscribe(),
             text_due: Instant::now(),
@@ -303,6 +379,8 @@ pub struct Follower {
     /// From when on running text is handed out.
     text_due: Instant,
     after: u64,
+    /// The publication up to which it has handed out everything.
+    seen: Option<u64>,
     /// Offset at which to continue in the log when events are no longer in memory.
     disk_offset: u64,
     /// True if the request's warning was handed out.
@@ -448,6 +526,10 @@ impl Follower {
                 batch.insert(end_of_tool.unwrap_or(batch.len()), Arc::new(params));
             }
         }
+        if self.seen.replace(inner.publications) != Some(inner.publications) {
+            inner.behind = inner.behind.saturating_sub(1);
+            inner.shrink();
+        }
         batch
     }
 
@@ -479,6 +561,17 @@ impl Follower {
                 self.after = last.seq.unwrap_or(self.after);
                 return Ok(batch);
             }
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut inner = self.journal.lock();
+        inner.followers -= 1;
+        if self.seen != Some(inner.publications) {
+            inner.behind = inner.behind.saturating_sub(1);
+            inner.shrink();
         }
     }
 }
@@ -517,7 +610,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use roo_durable::WorkspaceDirectory;
+    use roo_durable::{RequestLog, WorkspaceDirectory};
     use roo_model::providers::ToolResult;
     use roo_protocol::event::ToolStatus;
 
@@ -608,6 +701,66 @@ mod tests {
         assert_eq!(follower.take(0, true).await.unwrap(), [], "the end of the first is not published");
         journal.publish(1);
         assert_eq!(next(&mut follower).await, ["0: a", "made", "0: b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_request_that_has_left_the_end_is_kept_once_all_have_seen_it() {
+        let journal = journal();
+        let (mut one, mut other) = (journal.follow(0), journal.follow(0));
+        journal.extend(&TaskId::new("t"), &tool(), &"a".repeat(3 * LEFT_OUTPUT));
+        journal.close_all(&TaskId::new("t"));
+        for seq in 1..=100 {
+            journal.append(&[finished(seq)]);
+            journal.publish(seq);
+        }
+        let kept = || {
+            let inner = journal.lock();
+            (inner.tail.len(), inner.live.iter().map(|it| it.text.len()).sum::<usize>())
+        };
+        assert_eq!(next(&mut one).await.len(), 101);
+        journal.leave();
+        assert_eq!(kept(), (100, 3 * LEFT_OUTPUT), "the other one has seen nothing yet");
+        assert_eq!(next(&mut other).await.len(), 101);
+        assert_eq!(kept(), (LEFT_TAIL, LEFT_OUTPUT));
+        journal.reopen(100);
+        journal.append(&[finished(101)]);
+        drop((one, other));
+        journal.publish(101);
+        assert_eq!(kept().0, LEFT_TAIL + 1);
+        let never_looks = journal.follow(101);
+        journal.leave();
+        assert_eq!(kept().0, LEFT_TAIL + 1);
+        drop(never_looks);
+        assert_eq!(kept().0, LEFT_TAIL);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_process_wrote_meanwhile_is_not_skipped() {
+        let place = tempfile::tempdir().unwrap();
+        let root = TaskId::new("t");
+        let directory = WorkspaceDirectory::new(place.path(), Path::new("/work")).request(&root);
+        let write = |from: u64, to: u64| {
+            let mut log = match from {
+                1 => RequestLog::create(directory.clone()).unwrap(),
+                _ => RequestLog::open::<Event>(directory.clone()).unwrap().0,
+            };
+            log.append(&(from..=to).map(finished).collect::<Vec<_>>()).unwrap();
+        };
+        write(1, 2);
+        let journal = Journal::new(root.clone(), directory.clone(), 0);
+        journal.append(&[finished(1), finished(2)]);
+        journal.publish(2);
+        let mut follower = journal.follow(0);
+        assert_eq!(next(&mut follower).await.len(), 2);
+        write(3, 5);
+        journal.reopen(5);
+        journal.append(&[finished(6)]);
+        journal.publish(6);
+        let mut seen = Vec::new();
+        while follower.position() < 5 {
+            seen.extend(follower.next(|| 0).await.unwrap().iter().map(|params| params.seq));
+        }
+        assert_eq!(seen, [Some(3), Some(4), Some(5)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -247,8 +247,11 @@ impl Registry {
         if !is_unwanted() {
             return None;
         }
-        live.remove(task);
+        let left = live.remove(task);
         drop(live);
+        if let Some(left) = left {
+            left.journal.leave();
+        }
         self.left.send_replace(());
         // Another process may go on with it. Its directory has the summary.
         self.summaries().remove(task);
@@ -1098,7 +1101,10 @@ impl Engine {
         // What has ended needs no actor to be looked at, and no lock that another window may hold.
         let state = self.read(task).await?;
         if state.root().state().is_final() {
-            return Ok(self.registry.journal(task, &directory, state.last_seq()).follow(after));
+            let journal = self.registry.journal(task, &directory, state.last_seq());
+            // Another process may have gone on with it.
+            journal.catch_up(state.last_seq());
+            return Ok(journal.follow(after));
         }
         let _passing = self.open(task).await?;
         let live = self.registry.live();
