@@ -97,9 +97,11 @@ fn the_tools_have_their_reference() {
     use roo_catalog::{Group, TOOLS};
 
     let mut page = String::from(
-        "# Tools\n\nGenerated from the catalog of tools. The descriptions are what a model reads. Which mode has which tools is \
-         said by its groups;\nsee [Modes](../modes.md). `roo-lsp tool <name>` tries a call.\n",
+        "# Tools\n\nGenerated from the catalog of tools. The descriptions are what a model reads. The groups of a mode decide \
+         which tools it has;\nsee [Modes](../modes.md). `roo-lsp tool <name>` tries a call.\n",
     );
+    let patching = serde_json::json!({ "provider": "openai", "model": "gpt-5" });
+    let patching: roo_formats::config::Profile = serde_json::from_value(patching).unwrap();
     for (group, heading) in [
         (Group::Read, "Group `read`"),
         (Group::Edit, "Group `edit`"),
@@ -114,7 +116,12 @@ fn the_tools_have_their_reference() {
         for tool in TOOLS.iter().filter(|tool| tool.group == group) {
             write!(page, "\n### `{}`\n\n{}\n", tool.name.as_str(), sentence(tool.description)).unwrap();
             if tool.is_opt_in {
-                page.push_str("\nA model gets it only by `includedTools` of its profile, or by default for some models.\n");
+                let by_default = match patching.tools().has(tool.name) {
+                    true => ", or by default if it is of the GPT-5 or Codex family",
+                    false => "",
+                };
+                write!(page, "\nA model gets it only by `includedTools` of its profile{by_default}.\n")
+                    .unwrap();
             }
             if !tool.parameters.is_empty() {
                 page.push_str("\n| parameter | meaning |\n|---|---|\n");

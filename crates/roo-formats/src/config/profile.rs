@@ -45,8 +45,9 @@ pub struct Profile {
     /// Protocol in which the model is asked to call tools. When left out, native unless the catalogue rules it out.
     #[serde(default)]
     pub tool_protocol: Option<ToolProtocol>,
-    /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
-    /// models of the GPT-5 and Codex families get it, and a script.
+    /// Tools that this model gets besides the usual ones, where its mode has their group: `apply_patch`, `edit_file`,
+    /// `run_slash_command`, `view_diff`. When left out, models of the GPT-5 and Codex families get `apply_patch`, and a
+    /// script gets all of them.
     #[serde(default)]
     pub included_tools: Option<Vec<String>>,
     /// Tools that this model does not get, whatever its mode has. What every mode needs stays: `write_to_file`
