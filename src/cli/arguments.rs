@@ -555,7 +555,7 @@ pub(super) enum TasksCommand {
     },
     /// Show a task, or one branch of it
     Show {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch.
         task: String,
         /// Print JSON.
         #[arg(long)]
@@ -563,7 +563,7 @@ pub(super) enum TasksCommand {
     },
     /// Draw the tree of a task's branches, with their states and numbers
     Tree {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch to mark.
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch to mark.
         task: String,
         /// Print JSON, a line for each branch.
         #[arg(long)]
@@ -571,7 +571,7 @@ pub(super) enum TasksCommand {
     },
     /// Print what a task and its branches changed, as far as the files still hold it
     Diff {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch.
         task: String,
         /// Print JSON, a line for each file.
         #[arg(long)]
@@ -579,7 +579,7 @@ pub(super) enum TasksCommand {
     },
     /// List the states of files that a task can be restored to
     Checkpoints {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch.
         task: String,
         /// Print JSON, a line for each checkpoint.
         #[arg(long)]
@@ -607,8 +607,20 @@ pub(super) enum TasksCommand {
     ///
     /// One that runs is cancelled where it runs: in its editor, or with Ctrl-C in its terminal.
     Cancel {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch.
         task: String,
+    },
+    /// Remove tasks and all that is kept of them
+    ///
+    /// Their messages, results and checkpoints are gone for good; files of the workspace and the trace stay. An interrupted task
+    /// is cancelled first. One with forks is removed after them.
+    Delete {
+        /// Their URIDs or ids, or the beginning of either.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<String>,
+        /// Don't ask.
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Show the requests that live in the daemon, as they change
     ///
@@ -628,7 +640,7 @@ pub(super) enum TasksCommand {
     },
     /// Write a task's messages as Markdown, or a request as tasks of Roo Code
     Export {
-        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch. Roo Code's format always has
+        /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch. Roo Code's format always has
         /// the whole request.
         task: String,
         /// Format.
@@ -670,7 +682,7 @@ pub(super) struct Fork {
 /// `roo-lsp tasks restore`
 #[derive(Args, Debug)]
 pub(super) struct Restore {
-    /// The task's URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
+    /// The task's URID or its id, or the beginning of either; with `.<number>` after it, a branch.
     pub(super) task: String,
     /// The number of a checkpoint: what it and later ones changed is undone.
     pub(super) seq: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::arguments::{Common, Fork, TaskFormat, Tasks, TasksCommand, View};
 use super::checkpoints;
 use super::compare;
+use super::dialogue::Dialogue;
 use super::export_tasks::export_tasks;
 use super::notices::Notices;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
@@ -89,6 +90,11 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
                 Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
             }
         }
+        TasksCommand::Delete { tasks, yes } => {
+            let deleted = delete(&engine, &tasks, yes).await;
+            engine.shutdown().await;
+            deleted?
+        }
         TasksCommand::Fork(Fork { task: name, at, worktree, .. }) => {
             let task_id = find(&engine, &name).await?;
             let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None, worktree }).await;
@@ -123,6 +129,42 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     };
     terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
+}
+
+/// Removes requests, after a question. Returns what is to be printed.
+async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<String, CliError> {
+    let mut found = Vec::new();
+    for name in names {
+        let task = find(engine, name).await?;
+        if !task.is_root() {
+            let problem = format!("{} is a branch: delete its task instead", render::exact_line(name));
+            return Err(CliError::Other(problem));
+        }
+        if !found.iter().any(|(_, known)| *known == task) {
+            found.push((name, task));
+        }
+    }
+    if !is_sure {
+        let dialogue = Dialogue::new();
+        for (_, task) in &found {
+            let HistoryItem { urid, title, .. } = engine.get(task).await?.item;
+            dialogue.tell(&format!("{urid}  {}", render::one_line(&title, TITLE)))?;
+        }
+        let what = if found.len() == 1 { "this task" } else { "these tasks" };
+        let answer = dialogue.ask(&format!("Delete {what} for good? [y/N]"))?;
+        if !["y", "yes"].contains(&answer.to_lowercase().as_str()) {
+            return Ok("Nothing was deleted.\n".to_owned());
+        }
+    }
+    let mut text = String::new();
+    for (name, task) in found {
+        let told = |error: EngineError| in_terms_of(name, error.into());
+        // Nobody works on one that is still open: else its log would be held elsewhere.
+        engine.cancel_and_wait(&task).await.map_err(told)?;
+        engine.delete(&task).await.map_err(told)?;
+        let _ = writeln!(text, "{} is deleted.", render::exact_line(name));
+    }
+    Ok(text)
 }
 
 async fn resume(

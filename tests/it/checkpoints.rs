@@ -917,6 +917,16 @@ turns:
     assert_eq!(state(&task), "cancelled");
     let again = project.succeed(&["tasks", "cancel", &task]);
     assert_eq!(again, format!("{task} has ended already: cancelled.\n"));
+
+    let interrupted = run();
+    let asked = project.program().args(["tasks", "delete", &task]).output().unwrap();
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("nothing was changed"), "{asked:?}");
+    let deleted = project.succeed(&["tasks", "delete", "--yes", &task, &interrupted, &task]);
+    assert_eq!(deleted, format!("{task} is deleted.\n{interrupted} is deleted.\n"));
+    let left = project.succeed(&["tasks", "list", "--json"]);
+    assert!(!left.contains(&task) && !left.contains(&interrupted) && left.lines().count() == 1, "{left}");
+    let gone = project.program().args(["tasks", "delete", "--yes", &task]).output().unwrap();
+    assert_eq!(gone.status.code(), Some(1));
 }
 
 #[tokio::test]

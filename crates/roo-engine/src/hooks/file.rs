@@ -451,7 +451,7 @@ impl HookFileReader<'_> {
     fn is_unconfined(&mut self, sandbox: Option<Placed<bool>>) -> bool {
         let Some(sandbox) = sandbox.filter(|sandbox| !sandbox.value) else { return false };
         if self.source != Source::User {
-            let message = "hooks of a workspace always run in the sandbox; only your own hooks file may run a hook outside it";
+            let message = "a hook of a workspace can't leave the sandbox; only your own hooks file may run a hook outside it";
             self.problems.warning(&sandbox.path, message);
         }
         self.source == Source::User
