@@ -148,7 +148,7 @@ async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<Stri
         let dialogue = Dialogue::new();
         for (_, task) in &found {
             let HistoryItem { urid, title, .. } = engine.get(task).await?.item;
-            dialogue.tell(&format!("{urid}  {}", render::one_line(&title, TITLE)))?;
+            dialogue.tell(format!("{urid}  {}", render::one_line(&title, TITLE)))?;
         }
         let what = if found.len() == 1 { "this task" } else { "these tasks" };
         let answer = dialogue.ask(&format!("Delete {what} for good? [y/N]"))?;
