@@ -836,12 +836,17 @@ impl Actor {
     }
 
     /// Completes or undoes edits of several files that an earlier server has left, and whose calls end here. A call that is
-    /// cancelled isn't looked into, and must neither leave contents beside its files nor come true with a later edit.
+    /// cancelled isn't looked into, and must neither leave contents beside its files nor come true with a later edit. Whoever
+    /// lets a request go on has shown the editor's documents, which tell what an editor made of an edit.
     fn settle_patches(&self, records: &[Record<Event>]) {
         for Record { task_id, event, .. } in records {
-            if matches!(event, Event::ToolFinished { .. })
-                && let Some(task) = self.tree.task(task_id).filter(|task| task.has_unsettled_patch())
-            {
+            let task = self.tree.task(task_id).filter(|task| match event {
+                Event::ToolFinished { .. } => task.has_unsettled_patch(),
+                // A server that was killed may have ended the call, and not yet what it began.
+                Event::Resumed => task.id.is_root(),
+                _ => false,
+            });
+            if let Some(task) = task {
                 let services = self.services.for_task(&self.tree, task);
                 // Another edit may hold the lock for long.
                 tokio::spawn(async move { services.workspace.settle().await });
