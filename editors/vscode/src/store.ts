@@ -14,6 +14,7 @@ export class Store implements vscode.Disposable {
   /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
   readonly #replayedTo = new Map<TaskId, number>();
   readonly #changed = new vscode.EventEmitter<TaskId>();
+  readonly #taken = new vscode.EventEmitter<EventParams>();
   readonly #applied = new vscode.EventEmitter<EventParams>();
   readonly #reset = new vscode.EventEmitter<void>();
   readonly #caughtUp = new vscode.EventEmitter<TaskId>();
@@ -21,6 +22,8 @@ export class Store implements vscode.Disposable {
 
   /** A request has changed. */
   readonly onDidChange = this.#changed.event;
+  /** An event has changed a request, whether or not it is shown. */
+  readonly onDidTake = this.#taken.event;
   /** An event has changed the request that is shown. */
   readonly onDidApply = this.#applied.event;
   /** Another request is shown, or what is known of it begins anew. */
@@ -91,6 +94,7 @@ export class Store implements vscode.Disposable {
     if (request === before) return;
     this.#requests.set(rootId, request);
     if (rootId === this.#shown) this.#applied.fire(params);
+    this.#taken.fire(params);
     this.#changed.fire(rootId);
   }
 
@@ -103,6 +107,7 @@ export class Store implements vscode.Disposable {
 
   dispose(): void {
     this.#changed.dispose();
+    this.#taken.dispose();
     this.#applied.dispose();
     this.#reset.dispose();
     this.#caughtUp.dispose();

@@ -8113,6 +8113,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         this.#postState();
       });
       parts2.store.onDidApply((params) => this.#applied(params));
+      parts2.store.onDidTake(({ event }) => this.#followApprovals(event));
       parts2.review.onDidWantEdit(({ approvalId, hunkId }) => {
         void commands.executeCommand("roo.chat.focus").then(() => this.#post({ type: "editHunk", approvalId, hunkId }));
       });
@@ -8568,17 +8569,19 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     #applied(params) {
       this.#reflect();
       this.#post({ type: "event", params });
-      const { event } = params;
+      if (params.event.type === "usage") {
+        const used = this.shown?.tasks[params.taskId]?.profile;
+        const profile = this.#context.profiles.find((one) => used === void 0 ? one.isDefault : one.name === used);
+        if (profile) void this.#learnModel(profile);
+      }
+    }
+    /** Ends the review of what was answered, or is asked again about something else: its diff may be open whichever request is shown. */
+    #followApprovals(event) {
       if (event.type === "approval.requested") {
         if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
         this.#digests.set(event.approvalId, event.digest);
       }
       if (event.type === "approval.resolved") this.#forget(event.approvalId);
-      if (event.type === "usage") {
-        const used = this.shown?.tasks[params.taskId]?.profile;
-        const profile = this.#context.profiles.find((one) => used === void 0 ? one.isDefault : one.name === used);
-        if (profile) void this.#learnModel(profile);
-      }
     }
     /** Ends the review of an approval, and all that was decided in it. */
     #forget(approvalId) {
@@ -8754,12 +8757,15 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
     #replayedTo = /* @__PURE__ */ new Map();
     #changed = new EventEmitter();
+    #taken = new EventEmitter();
     #applied = new EventEmitter();
     #reset = new EventEmitter();
     #caughtUp = new EventEmitter();
     #shown;
     /** A request has changed. */
     onDidChange = this.#changed.event;
+    /** An event has changed a request, whether or not it is shown. */
+    onDidTake = this.#taken.event;
     /** An event has changed the request that is shown. */
     onDidApply = this.#applied.event;
     /** Another request is shown, or what is known of it begins anew. */
@@ -8822,6 +8828,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       if (request2 === before) return;
       this.#requests.set(rootId, request2);
       if (rootId === this.#shown) this.#applied.fire(params);
+      this.#taken.fire(params);
       this.#changed.fire(rootId);
     }
     /** Forgets a request. */
@@ -8832,6 +8839,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     }
     dispose() {
       this.#changed.dispose();
+      this.#taken.dispose();
       this.#applied.dispose();
       this.#reset.dispose();
       this.#caughtUp.dispose();
