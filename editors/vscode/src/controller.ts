@@ -641,6 +641,7 @@ export class Controller {
   /** Ends the review of an approval, and all that was decided in it. */
   #forget(approvalId: string): void {
     this.#parts.decisions.forget(approvalId);
+    this.#opened.delete(approvalId);
     this.#parts.review.close(approvalId);
     void this.#parts.previews.close(approvalId);
   }

@@ -8586,6 +8586,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     /** Ends the review of an approval, and all that was decided in it. */
     #forget(approvalId) {
       this.#parts.decisions.forget(approvalId);
+      this.#opened.delete(approvalId);
       this.#parts.review.close(approvalId);
       void this.#parts.previews.close(approvalId);
     }

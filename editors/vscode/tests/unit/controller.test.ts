@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./editor.ts";
-import type { Parts } from "../../src/controller.ts";
+import type { Parts, Server } from "../../src/controller.ts";
 import type { ToPage } from "../../src/chat/messages.ts";
 import type { Event } from "../../src/protocol.ts";
 
@@ -10,6 +10,15 @@ const { Controller } = await import("../../src/controller.ts");
 const { Decisions } = await import("../../src/decisions.ts");
 const { Startup } = await import("../../src/startup.ts");
 const { Store } = await import("../../src/store.ts");
+
+/** A server that is asked these methods and answers nothing of interest. */
+function server(asked: string[]): Server {
+  const request = async (method: string): Promise<unknown> => {
+    asked.push(method);
+    return { accepted: true, by: "vscode" };
+  };
+  return { request: request as Server["request"], notify: () => {}, knows: () => false, isRunning: true, isTyped: true, uri: String, document: never };
+}
 
 const never = (() => ({ dispose() {} })) as never;
 
@@ -72,4 +81,19 @@ test("an approval that is asked again about something else is reviewed anew", ()
   assert.equal(decisions.of("other.a1").length, 1);
   take("other", created, asked("d"), { type: "task.state", state: "interrupted" }, asked("d"), asked("e"));
   assert.deepEqual([done.reviews, decisions.of("other.a1")], [["other.a1"], []]);
+});
+
+test("what is too long to approve from its summary is opened again when it is asked again about something else", async () => {
+  const methods: string[] = [];
+  const opened: string[] = [];
+  const review = { open: async ({ digest }: { digest: string }) => void opened.push(digest), close: () => {}, onDidWantEdit: never };
+  const { controller, take } = begun({ connection: () => server(methods), review });
+  const long = (digest: string): Event => ({ ...asked(digest), mustOpen: true, options: [{ id: "yes", name: "Allow", kind: "allow_once" }] }) as Event;
+  take("other", created, long("d"));
+  await controller.decide("other.a1", "allow_once");
+  take("other", created, long("d"), { type: "task.state", state: "interrupted" }, long("e"));
+  await controller.decide("other.a1", "allow_once");
+  assert.deepEqual([opened, methods], [["d", "e"], []], "both were opened, and none was answered");
+  await controller.decide("other.a1", "allow_once");
+  assert.deepEqual(methods, ["roo/approval/respond"]);
 });
