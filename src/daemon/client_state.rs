@@ -503,7 +503,7 @@ fn not_followed(task: &TaskId) -> Value {
         seq: None,
         from: None,
         at: 0,
-        event: Event::ServerDegraded { reason: reason.to_owned() },
+        event: Event::ServerDegraded { reason: reason.to_owned(), until: None },
     };
     notification("roo/event", json!(event))
 }

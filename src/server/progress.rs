@@ -141,6 +141,8 @@ impl ProgressLine {
                 format!("{what} at {}: {reason}", time_of_day(*at))
             }
             Update::Warning { reason } => (*reason).to_owned(),
+            // It may come after the request's end.
+            Update::Recovered if self.at_work => "goes on".to_owned(),
             _ => return,
         };
         self.at_work |= own && !matches!(update, Update::State { .. });
@@ -269,7 +271,7 @@ impl ProgressDisplay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roo_protocol::event::Event;
+    use roo_protocol::event::{DegradedUntil, Event};
     use roo_protocol::ids::{ToolCallId, Urid};
     use roo_protocol::task::ToolUsage;
     use roo_protocol::tree::TreeNode;
@@ -327,6 +329,20 @@ mod tests {
         }];
         line.apply(&event("t", Event::TreeChanged { nodes }));
         assert_eq!(line.text(), "🪲 Find the cause: read_file src/a.rs ⏎ src/b.rs");
+    }
+
+    #[test]
+    fn a_warning_stays_in_the_line_until_it_is_over() {
+        let until = Some(DegradedUntil::Recovered);
+        let mut line = begun();
+        line.apply(&event("t", Event::ServerDegraded { reason: "the disk is full".into(), until }));
+        assert_eq!(line.text(), "code: the disk is full");
+        line.apply(&event("t", Event::ServerRecovered));
+        assert_eq!(line.text(), "code: goes on");
+        line.apply(&state("t", TaskState::Completed));
+        line.apply(&event("t", Event::ServerRecovered));
+        assert!(!line.at_work);
+        assert_eq!(line.text(), "code: completed");
     }
 
     #[test]

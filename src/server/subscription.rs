@@ -214,7 +214,7 @@ fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
         seq: None,
         from: None,
         at,
-        event: Event::ServerDegraded { reason },
+        event: Event::ServerDegraded { reason, until: None },
     })
 }
 

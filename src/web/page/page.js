@@ -41,7 +41,7 @@
   var SETTLED = ["completed", "failed", "cancelled"];
   var RESUMABLE = ["interrupted", "failed", "cancelled"];
   function unknownRequest(rootId) {
-    return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, degraded: void 0 };
+    return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, warnings: [] };
   }
   function apply(request2, params) {
     const { seq } = params;
@@ -61,7 +61,9 @@
       case "tree.changed":
         return treeChanged(request2, event.nodes);
       case "server.degraded":
-        return { ...request2, degraded: event.reason };
+        return warned(request2, { reason: event.reason, until: event.until ?? void 0 });
+      case "server.recovered":
+        return { ...request2, warnings: request2.warnings.filter(({ until }) => until === void 0) };
       default:
         return request2;
     }
@@ -90,6 +92,8 @@
       case "message.delta":
       case "tool.output":
       case "tree.changed":
+      case "server.degraded":
+      case "server.recovered":
         return applyLive(request2, params);
       case "gate.decided":
         return callOf(request2, taskId, event.toolCallId, () => ({}));
@@ -165,8 +169,6 @@
       }
       case "retry.scheduled":
         return onTask(request2, taskId, { retry: { at: event.at, reason: event.reason } });
-      case "server.degraded":
-        return { ...request2, degraded: event.reason };
       case "context.shortening":
         return onTask(request2, taskId, { isCondensing: event.method === "summary" });
       case "context.shortened": {
@@ -199,6 +201,10 @@
       default:
         return request2;
     }
+  }
+  function warned(request2, warning) {
+    const stays = ({ reason, until }) => until !== warning.until || until === void 0 && reason !== warning.reason;
+    return { ...request2, warnings: [...request2.warnings.filter(stays), warning] };
   }
   function tokens(count3) {
     return count3.toLocaleString("en-US");
@@ -7455,8 +7461,9 @@
       if (dock.current) dock.focus();
       else composer.focus();
     }
-    degraded.hidden = request?.degraded === void 0;
-    if (degraded.textContent !== (request?.degraded ?? "")) degraded.textContent = request?.degraded ?? "";
+    const warnings = (request?.warnings ?? []).map(({ reason }) => reason).join("\n");
+    degraded.hidden = warnings === "";
+    if (degraded.textContent !== warnings) degraded.textContent = warnings;
     renderQueue();
     renderFilter();
     composer.update(request, context, dock.current?.question);

@@ -230,6 +230,9 @@ function M.on_event(params)
       M.attach(requests[params.rootId])
     end
     return
+  elseif event.type == 'server.recovered' then
+    client.notify('the server works with full function again')
+    return
   end
   local is_new = not requests[params.rootId]
   local request = M.know(params.rootId)
