@@ -219,8 +219,9 @@ pub(super) async fn accompany(
     for prompt in asked_before(&services).await {
         let _ = sender.send(Notice::Waits(prompt));
     }
+    let known = requests.known();
     while let Some(mut follower) = requests.next(&services.engine).await {
-        let (session, sender) = (Arc::clone(&session), sender.clone());
+        let (session, sender, known) = (Arc::clone(&session), sender.clone(), known.clone());
         session.clone().spawn(async move {
             let mut tree = BranchTree::default();
             while let Ok(batch) = follower.next(|| session.process.clock.now()).await {
@@ -233,6 +234,7 @@ pub(super) async fn accompany(
                     let _ = sender.send(Notice::Event(event, branch));
                 }
             }
+            known.forget(follower.root());
         });
     }
 }

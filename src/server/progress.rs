@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{
 };
 
 use super::session::{Session, WorkspaceServices};
-use super::subscription::Requests;
+use super::subscription::{KnownRequests, Requests};
 use crate::view::{BackgroundCommand, RequestView, Update, newest_tree, shortening_line};
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
@@ -46,8 +46,9 @@ pub(super) async fn accompany(
     services: Arc<WorkspaceServices>,
     mut requests: Requests,
 ) {
+    let known = requests.known();
     while let Some(follower) = requests.next(&services.engine).await {
-        let (session, services) = (Arc::clone(&session), Arc::clone(&services));
+        let (session, services, known) = (Arc::clone(&session), Arc::clone(&services), known.clone());
         session.clone().spawn(async move {
             let mut line = ProgressLine::default();
             if follower.position() > 0
@@ -56,12 +57,12 @@ pub(super) async fn accompany(
                 line.mode = task.item.mode;
                 line.title = task.item.title;
             }
-            show(&session, follower, line).await;
+            show(&session, follower, line, &known).await;
         });
     }
 }
 
-async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine) {
+async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine, known: &KnownRequests) {
     let root = follower.root().clone();
     let mut shown = ProgressDisplay { session, root, bars: 0, bar: None, commands: vec![] };
     loop {
@@ -71,6 +72,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine)
                 Ok(batch) => batch,
                 Err(error) => {
                     tracing::warn!(%error, "progress can no longer be shown");
+                    known.forget(follower.root());
                     shown.end("").await;
                     return;
                 }

@@ -403,6 +403,8 @@ fn is_zero(number: &usize) -> bool {
 pub enum DegradedUntil {
     /// The event `server.recovered`, which comes when the cause is gone.
     Recovered,
+    /// The client attaches to the request again. Until then it is sent no events of it.
+    Attached,
 }
 
 /// A gate's verdict.

@@ -2132,7 +2132,7 @@ export type ReviewedHunk = {
 });
 
 /** End of reduced function. */
-export type DegradedUntil = "recovered";
+export type DegradedUntil = "recovered" | "attached";
 
 /** `roo/settings/changed`: other settings count from the next turn on, or other problems with them are known. */
 export type SettingsChangedParams = {

@@ -8758,12 +8758,17 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
   };
 
   // src/store.ts
+  var PAUSES_MS = [500, 1e3, 2e3, 5e3, 15e3, 6e4];
   var Store = class {
     #attach;
     #requests = /* @__PURE__ */ new Map();
     #catchingUp = /* @__PURE__ */ new Set();
     /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
     #replayedTo = /* @__PURE__ */ new Map();
+    /** How often each request was attached to again since its last event. */
+    #attempts = /* @__PURE__ */ new Map();
+    /** The requests that will be attached to again after a pause. */
+    #pauses = /* @__PURE__ */ new Map();
     #changed = new EventEmitter();
     #taken = new EventEmitter();
     #applied = new EventEmitter();
@@ -8821,7 +8826,35 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       } finally {
         this.#replayedTo.set(rootId, answer?.seq ?? 0);
       }
+      if (answer !== void 0) this.#attached(rootId);
       if (this.isCaughtUp(rootId)) this.#caughtUp.fire(rootId);
+    }
+    /** Events come from now on. What the server has warned of may be over; it warns again of what isn't. */
+    #attached(rootId) {
+      this.#endPause(rootId);
+      const warnings = this.#requests.get(rootId)?.warnings ?? [];
+      if (warnings.some(({ until }) => until !== void 0)) this.take({ rootId, taskId: rootId, at: Date.now(), event: { type: "server.recovered" } });
+    }
+    /** Attaches again after a pause, as a request's events have ended. It grows with each attempt that has brought no event. */
+    #attachLater(rootId) {
+      const attempts = this.#attempts.get(rootId) ?? 0;
+      this.#attempts.set(rootId, attempts + 1);
+      this.#endPause(rootId);
+      this.#pauses.set(rootId, setTimeout(() => void this.#attachAgain(rootId), PAUSES_MS[attempts] ?? PAUSES_MS.at(-1)));
+    }
+    async #attachAgain(rootId) {
+      this.#endPause(rootId);
+      const request2 = this.#requests.get(rootId);
+      if (request2 === void 0) return;
+      try {
+        await this.#attachTo(rootId, request2.seq);
+      } catch (error2) {
+        if (kindOf(error2) !== "notFound") this.#attachLater(rootId);
+      }
+    }
+    #endPause(rootId) {
+      clearTimeout(this.#pauses.get(rootId));
+      this.#pauses.delete(rootId);
     }
     /** Takes an event of the server. */
     take(params) {
@@ -8835,6 +8868,8 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       }
       if (request2 === before) return;
       this.#requests.set(rootId, request2);
+      if (params.seq != null) this.#attempts.delete(rootId);
+      if (params.event.type === "server.degraded" && params.event.until === "attached") this.#attachLater(rootId);
       if (rootId === this.#shown) this.#applied.fire(params);
       this.#taken.fire(params);
       this.#changed.fire(rootId);
@@ -8842,10 +8877,13 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     /** Forgets a request. */
     forget(rootId) {
       this.#requests.delete(rootId);
+      this.#attempts.delete(rootId);
+      this.#endPause(rootId);
       if (this.#shown === rootId) void this.show(void 0);
       this.#changed.fire(rootId);
     }
     dispose() {
+      for (const rootId of [...this.#pauses.keys()]) this.#endPause(rootId);
       this.#changed.dispose();
       this.#taken.dispose();
       this.#applied.dispose();
@@ -8861,7 +8899,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
   };
 
   // src/web/connection.ts
-  var PAUSES_MS = [500, 1e3, 2e3, 5e3, 15e3];
+  var PAUSES_MS2 = [500, 1e3, 2e3, 5e3, 15e3];
   var PATH2 = "/socket";
   var PROTOCOL = "roo-lsp";
   var POLICY = 1008;
@@ -8968,7 +9006,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       if (!opened && await isThere()) {
         return this.#handlers.gone("This address is no longer valid. Open the page from your editor again (“Roo: open in browser”), or use the address that roo-lsp web prints.");
       }
-      const pause = PAUSES_MS[Math.min(this.#attempts, PAUSES_MS.length - 1)];
+      const pause = PAUSES_MS2[Math.min(this.#attempts, PAUSES_MS2.length - 1)];
       this.#attempts += 1;
       this.#handlers.gone("The server can't be reached. It may have ended with its editor; the page connects again by itself.");
       this.#timer = setTimeout(() => this.connect(), pause);
