@@ -144,7 +144,7 @@ export class Controller {
     for (const taskId of this.#resume.splice(0)) await this.#ask("roo/task/resume", { taskId }).catch(() => {});
   }
 
-  /** Shows a request. What another window works on can only be read here; others can be begun all the same. */
+  /** Shows a request. What another window or daemon works on can only be read here; others can be begun all the same. */
   async #showOrCopy(taskId: TaskId, title: string): Promise<void> {
     const before = this.shown?.rootId;
     try {
@@ -155,7 +155,7 @@ export class Controller {
       await this.show(before);
       if (kindOf(error) !== "heldElsewhere") throw error;
       const read = "Read It";
-      const text = `Roo: another window works on the task “${title}”. You can read it here, and start another one.`;
+      const text = `Roo: another window or daemon works on the task “${title}”. You can read it here, and start another one.`;
       void vscode.window.showInformationMessage(text, read).then((chosen) => {
         if (chosen === read) void this.#guard(() => this.#parts.copies.open(taskId, title));
       });

@@ -8159,7 +8159,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       for (const taskId of this.#resume.splice(0)) await this.#ask("roo/task/resume", { taskId }).catch(() => {
       });
     }
-    /** Shows a request. What another window works on can only be read here; others can be begun all the same. */
+    /** Shows a request. What another window or daemon works on can only be read here; others can be begun all the same. */
     async #showOrCopy(taskId, title2) {
       const before = this.shown?.rootId;
       try {
@@ -8170,7 +8170,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         await this.show(before);
         if (kindOf(error2) !== "heldElsewhere") throw error2;
         const read2 = "Read It";
-        const text2 = `Roo: another window works on the task “${title2}”. You can read it here, and start another one.`;
+        const text2 = `Roo: another window or daemon works on the task “${title2}”. You can read it here, and start another one.`;
         void window2.showInformationMessage(text2, read2).then((chosen) => {
           if (chosen === read2) void this.#guard(() => this.#parts.copies.open(taskId, title2));
         });

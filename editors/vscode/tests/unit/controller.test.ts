@@ -1,7 +1,7 @@
 // What the controller does about what happens in requests.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import "./editor.ts";
+import { notifications } from "./editor.ts";
 import type { Parts, Server } from "../../src/controller.ts";
 import type { ToPage } from "../../src/chat/messages.ts";
 import type { Event } from "../../src/protocol.ts";
@@ -96,4 +96,13 @@ test("what is too long to approve from its summary is opened again when it is as
   assert.deepEqual([opened, methods], [["d", "e"], []], "both were opened, and none was answered");
   await controller.decide("other.a1", "allow_once");
   assert.deepEqual(methods, ["roo/approval/respond"]);
+});
+
+test("a task that is driven elsewhere can be read, and who drives it isn't claimed to be known", async () => {
+  const held = Object.assign(new Error("it is driven elsewhere"), { data: { kind: "heldElsewhere" } });
+  const store = new Store(async () => Promise.reject(held));
+  const { controller } = begun({ store, connection: () => server([]) });
+  await controller.respond({ type: "open", taskId: "t", title: "Write" });
+  assert.equal(notifications.pop(), "Roo: another window or daemon works on the task “Write”. You can read it here, and start another one.");
+  assert.deepEqual([...store.all], []);
 });

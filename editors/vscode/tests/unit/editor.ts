@@ -1,4 +1,4 @@
-// As much of VS Code's API as the store and the controller need to run without an editor. It takes the place of `vscode` in modules
+// As much of VS Code's API as the store, the controller and some commands need to run without an editor. It takes the place of `vscode` in modules
 // that are imported after this one, by `await import(…)`.
 import { registerHooks } from "node:module";
 
@@ -28,5 +28,20 @@ export const notifications: string[] = [];
 
 const notify = async (text: string): Promise<undefined> => void notifications.push(text);
 export const window = { showInformationMessage: notify, showWarningMessage: notify, showErrorMessage: notify };
-export const commands = { executeCommand: async (): Promise<undefined> => undefined };
+
+/** The commands that were registered. */
+export const registered = new Map<string, (argument?: unknown) => Promise<unknown>>();
+
+export const commands = {
+  executeCommand: async (): Promise<undefined> => undefined,
+  registerCommand: (name: string, run: (argument?: unknown) => Promise<unknown>): void => void registered.set(name, run),
+};
 export const workspace = { getConfiguration: () => ({ get: () => undefined, inspect: () => undefined }) };
+
+export class Disposable {
+  static from(): Disposable {
+    return new Disposable();
+  }
+}
+export class ThemeColor {}
+export class ThemeIcon {}
