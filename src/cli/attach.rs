@@ -18,7 +18,7 @@ use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending};
 use crate::daemon::{self, DaemonPlace, FromRequest, LostDaemons, RequestClient, RequestStatus};
 use crate::view::{Prompt, newest_tree};
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::{DegradedUntil, Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskParams, TaskSendParams,
@@ -299,6 +299,12 @@ impl Attached {
             }
             Event::QuestionAsked { question } => {
                 self.wait_for(Prompt::Question(question.clone()), &question.text);
+            }
+            Event::ServerDegraded { until: Some(DegradedUntil::Attached), .. } => {
+                return Err(CliError::Other(format!(
+                    "the request can't be followed any more; see it again with: roo-lsp attach {}",
+                    self.root
+                )));
             }
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),

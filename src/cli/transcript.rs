@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    CallEnding, CallResult, MessageRole, RequestView, Update, branch_name, draw_tree, restored_line,
-    shortened_line, state_label,
+    CallEnding, CallResult, MessageRole, RECOVERED, RequestView, Update, branch_name, draw_tree,
+    restored_line, shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::event::{EventParams, OptionKind};
@@ -304,6 +304,7 @@ impl TerminalTranscript {
                 }
             }
             Update::Warning { reason } => self.line(text, "31", "!", reason),
+            Update::Recovered => self.line(text, "32", "·", RECOVERED),
             // Told by what follows from it, or not of interest to who only watches.
             Update::Silent
             | Update::Tree
@@ -679,6 +680,13 @@ mod tests {
         ];
         let text = format_of_tasks(&events);
         assert!(text.ends_with("  ▸ 💻 One\n  Hm.\n  ▸ 💻 One\n  ? Which?\n      1. This.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_warning_and_its_end_are_printed() {
+        let full = json!({ "type": "server.degraded", "reason": "the disk is full", "until": "recovered" });
+        let events = [full, json!({ "type": "server.recovered" })];
+        assert_eq!(format_all(&events), "! the disk is full\n· The server works with full function again.\n");
     }
 
     #[test]

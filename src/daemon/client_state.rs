@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::server::TextSync;
 use roo_protocol::error::{ErrorData, ErrorKind};
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::{DegradedUntil, Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_text::position::Encoding;
 use roo_workspace::Documents;
@@ -496,14 +496,14 @@ fn unanswered() -> Value {
 
 /// An event that says that a request is not followed any more.
 fn not_followed(task: &TaskId) -> Value {
-    let reason = "the daemon ended, and the next one can't follow this request; attach again to continue";
+    let reason = "the daemon ended, and the next one can't follow this request";
     let event = EventParams {
         root_id: task.root(),
         task_id: task.root(),
         seq: None,
         from: None,
         at: 0,
-        event: Event::ServerDegraded { reason: reason.to_owned() },
+        event: Event::ServerDegraded { reason: reason.to_owned(), until: Some(DegradedUntil::Attached) },
     };
     notification("roo/event", json!(event))
 }

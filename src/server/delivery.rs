@@ -19,7 +19,7 @@ use super::popup::show_popup;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{RESUME, commands, customization};
-use crate::view::{BranchTree, newest_tree};
+use crate::view::{BranchTree, RECOVERED, newest_tree};
 use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
 use roo_protocol::customization::{PendingKind, TrustReport};
@@ -219,8 +219,9 @@ pub(super) async fn accompany(
     for prompt in asked_before(&services).await {
         let _ = sender.send(Notice::Waits(prompt));
     }
+    let known = requests.known();
     while let Some(mut follower) = requests.next(&services.engine).await {
-        let (session, sender) = (Arc::clone(&session), sender.clone());
+        let (session, sender, known) = (Arc::clone(&session), sender.clone(), known.clone());
         session.clone().spawn(async move {
             let mut tree = BranchTree::default();
             while let Ok(batch) = follower.next(|| session.process.clock.now()).await {
@@ -233,6 +234,7 @@ pub(super) async fn accompany(
                     let _ = sender.send(Notice::Event(event, branch));
                 }
             }
+            known.forget(follower.root());
         });
     }
 }
@@ -262,7 +264,8 @@ fn is_of_interest(params: &EventParams) -> bool {
         | Event::ApprovalResolved { .. }
         | Event::QuestionAsked { .. }
         | Event::QuestionAnswered { .. }
-        | Event::ServerDegraded { .. } => true,
+        | Event::ServerDegraded { .. }
+        | Event::ServerRecovered => true,
         Event::TaskState { .. } => params.task_id == params.root_id,
         _ => false,
     }
@@ -338,7 +341,8 @@ impl Delivery {
                     self.session.tell(kind, &message).await;
                 }
             }
-            Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
+            Event::ServerDegraded { reason, .. } => self.session.tell(MessageType::WARNING, reason).await,
+            Event::ServerRecovered => self.session.tell(MessageType::INFO, RECOVERED).await,
             _ => {
                 let asked = UserPrompt::from_event(event, branch);
                 self.waiting.extend(asked.filter(|asked| !self.found_waiting.contains(asked.id())));

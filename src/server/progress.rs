@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{
 };
 
 use super::session::{Session, WorkspaceServices};
-use super::subscription::Requests;
+use super::subscription::{KnownRequests, Requests};
 use crate::view::{BackgroundCommand, RequestView, Update, newest_tree, shortening_line};
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
@@ -46,8 +46,9 @@ pub(super) async fn accompany(
     services: Arc<WorkspaceServices>,
     mut requests: Requests,
 ) {
+    let known = requests.known();
     while let Some(follower) = requests.next(&services.engine).await {
-        let (session, services) = (Arc::clone(&session), Arc::clone(&services));
+        let (session, services, known) = (Arc::clone(&session), Arc::clone(&services), known.clone());
         session.clone().spawn(async move {
             let mut line = ProgressLine::default();
             if follower.position() > 0
@@ -56,12 +57,12 @@ pub(super) async fn accompany(
                 line.mode = task.item.mode;
                 line.title = task.item.title;
             }
-            show(&session, follower, line).await;
+            show(&session, follower, line, &known).await;
         });
     }
 }
 
-async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine) {
+async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine, known: &KnownRequests) {
     let root = follower.root().clone();
     let mut shown = ProgressDisplay { session, root, bars: 0, bar: None, commands: vec![] };
     loop {
@@ -71,6 +72,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: ProgressLine)
                 Ok(batch) => batch,
                 Err(error) => {
                     tracing::warn!(%error, "progress can no longer be shown");
+                    known.forget(follower.root());
                     shown.end("").await;
                     return;
                 }
@@ -141,6 +143,8 @@ impl ProgressLine {
                 format!("{what} at {}: {reason}", time_of_day(*at))
             }
             Update::Warning { reason } => (*reason).to_owned(),
+            // It may come after the request's end.
+            Update::Recovered if self.at_work => "goes on".to_owned(),
             _ => return,
         };
         self.at_work |= own && !matches!(update, Update::State { .. });
@@ -269,7 +273,7 @@ impl ProgressDisplay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roo_protocol::event::Event;
+    use roo_protocol::event::{DegradedUntil, Event};
     use roo_protocol::ids::{ToolCallId, Urid};
     use roo_protocol::task::ToolUsage;
     use roo_protocol::tree::TreeNode;
@@ -327,6 +331,20 @@ mod tests {
         }];
         line.apply(&event("t", Event::TreeChanged { nodes }));
         assert_eq!(line.text(), "🪲 Find the cause: read_file src/a.rs ⏎ src/b.rs");
+    }
+
+    #[test]
+    fn a_warning_stays_in_the_line_until_it_is_over() {
+        let until = Some(DegradedUntil::Recovered);
+        let mut line = begun();
+        line.apply(&event("t", Event::ServerDegraded { reason: "the disk is full".into(), until }));
+        assert_eq!(line.text(), "code: the disk is full");
+        line.apply(&event("t", Event::ServerRecovered));
+        assert_eq!(line.text(), "code: goes on");
+        line.apply(&state("t", TaskState::Completed));
+        line.apply(&event("t", Event::ServerRecovered));
+        assert!(!line.at_work);
+        assert_eq!(line.text(), "code: completed");
     }
 
     #[test]

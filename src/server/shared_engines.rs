@@ -420,6 +420,7 @@ impl SharedEngines {
         clock: Arc<dyn Clock>,
     ) -> DropGuard {
         let mut requests = Requests::new(&services.engine);
+        let known = requests.known();
         let (activity, left) = (self.activity.clone(), Arc::clone(&self.left));
         let (followed, place, members) = (Arc::clone(services), place.clone(), Arc::clone(members));
         let following = CancellationToken::new();
@@ -428,7 +429,7 @@ impl SharedEngines {
             while let Some(mut follower) = requests.next(&followed.engine).await {
                 let (activity, clock) = (activity.clone(), Arc::clone(&clock));
                 let (left, services) = (Arc::clone(&left), Arc::clone(&followed));
-                let (place, members) = (place.clone(), Arc::clone(&members));
+                let (place, members, known) = (place.clone(), Arc::clone(&members), known.clone());
                 let follow = async move {
                     let mut marked = None;
                     while let Ok(events) = follower.next(|| clock.now()).await {
@@ -451,6 +452,7 @@ impl SharedEngines {
                         }
                         activity.send_modify(|count| *count = count.wrapping_add(1));
                     }
+                    known.forget(follower.root());
                 };
                 tokio::spawn(ended.clone().run_until_cancelled_owned(follow));
             }

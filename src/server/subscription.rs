@@ -16,7 +16,7 @@ use tower_lsp::ls_types::notification::Notification;
 use super::services::WorkspaceServices;
 use roo_engine::engine::clock::Clock;
 use roo_engine::engine::{Engine, Follower, Journal};
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::{DegradedUntil, Event, EventParams};
 use roo_protocol::ids::TaskId;
 
 /// Stands for every request.
@@ -43,6 +43,8 @@ pub(super) struct Recipient {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     running: Mutex<HashMap<TaskId, RunningSubscription>>,
+    /// Those that the subscription to every request has begun with.
+    known: KnownRequests,
 }
 
 struct RunningSubscription {
@@ -65,7 +67,7 @@ impl Subscriptions {
         }
         let root = follower.root().clone();
         let stop = recipient.ended.child_token();
-        let feed = Subscription { recipient, follower };
+        let feed = Subscription { recipient, follower, known: self.known.clone() };
         let task = tokio::spawn(feed.run(stop.clone(), after));
         running.insert(root, RunningSubscription { stop, task });
     }
@@ -83,7 +85,7 @@ impl Subscriptions {
         let (this, services) = (Arc::clone(self), Arc::clone(services));
         let follow = async move {
             after.cancelled().await;
-            let mut requests = Requests::new(&services.engine);
+            let mut requests = Requests::begin_anew(&services.engine, this.known.clone());
             while let Some(follower) = requests.next(&services.engine).await {
                 this.begin(recipient.clone(), follower, after.clone());
             }
@@ -124,25 +126,57 @@ impl Subscriptions {
     }
 }
 
+/// Requests that are followed. One whose events couldn't be read is forgotten, so that it is followed again when it next comes
+/// to life.
+#[derive(Clone, Default)]
+pub(super) struct KnownRequests(Arc<Mutex<HashSet<TaskId>>>);
+
+impl KnownRequests {
+    /// Nobody follows this request any more, as its events couldn't be read.
+    pub(super) fn forget(&self, root: &TaskId) {
+        self.lock().remove(root);
+    }
+
+    /// Returns whether the request was not known.
+    fn add(&self, root: &TaskId) -> bool {
+        self.lock().insert(root.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<TaskId>> {
+        // Every change under the lock is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The requests that live in this process, now and later, each once, with a cursor at what is new.
 pub(super) struct Requests {
     opened: Receiver<Arc<Journal>>,
-    known: HashSet<TaskId>,
+    known: KnownRequests,
     next: Vec<Follower>,
 }
 
 impl Requests {
     /// Begins with those that live now.
     pub(super) fn new(engine: &Engine) -> Self {
+        Self::begin_anew(engine, KnownRequests::default())
+    }
+
+    /// Begins with those that live now, whatever was known before.
+    fn begin_anew(engine: &Engine, known: KnownRequests) -> Self {
         // Before the look, so that none is missed.
         let opened = engine.opened();
-        let mut known = HashSet::new();
+        known.lock().clear();
         let mut next = Vec::new();
         for journal in engine.journals() {
-            known.insert(journal.root().clone());
+            known.add(journal.root());
             next.push(journal.follow(journal.published()));
         }
         Self { opened, known, next }
+    }
+
+    /// The requests that were returned, for those who follow them.
+    pub(super) fn known(&self) -> KnownRequests {
+        self.known.clone()
     }
 
     /// The next one; none when the engine has ended.
@@ -157,7 +191,7 @@ impl Requests {
                 Err(RecvError::Closed) => return None,
             };
             for journal in journals {
-                if self.known.insert(journal.root().clone()) {
+                if self.known.add(journal.root()) {
                     self.next.push(journal.follow(journal.opened_at()));
                 }
             }
@@ -168,6 +202,7 @@ impl Requests {
 struct Subscription {
     recipient: Recipient,
     follower: Follower,
+    known: KnownRequests,
 }
 
 impl Subscription {
@@ -189,7 +224,8 @@ impl Subscription {
                         }
                     }
                     Err(error) => {
-                        let reason = format!("{error}; attach again to continue");
+                        let reason = format!("{error}. What follows is not shown until this is fixed.");
+                        self.known.forget(self.follower.root());
                         self.send(notice(self.follower.root(), now(), reason)).await;
                         return;
                     }
@@ -207,6 +243,7 @@ impl Subscription {
     }
 }
 
+/// Says that no more events come until the client attaches again.
 fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
     Arc::new(EventParams {
         root_id: root.clone(),
@@ -214,7 +251,7 @@ fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
         seq: None,
         from: None,
         at,
-        event: Event::ServerDegraded { reason },
+        event: Event::ServerDegraded { reason, until: Some(DegradedUntil::Attached) },
     })
 }
 

@@ -26,11 +26,11 @@ pub(crate) use self::tool::{CallEnding, CallResult, CallTarget, RunningCall};
 pub(crate) use self::tree::{
     BranchTree, branch_name, draw_tree, newest_tree, outline, state_label, state_with_number, waits_for_user,
 };
-pub(crate) use self::update::Update;
+pub(crate) use self::update::{RECOVERED, Update};
 
 use std::collections::HashMap;
 
-use roo_protocol::event::{Event, EventParams, Verdict};
+use roo_protocol::event::{DegradedUntil, Event, EventParams, Verdict};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{TaskSnapshot, TaskState};
@@ -57,7 +57,14 @@ pub(crate) struct RequestView {
     /// Targets of the calls without a result, also those of a task that has stopped: their results come when it goes on.
     calls: HashMap<(TaskId, ToolCallId), CallTarget>,
     commands: Vec<BackgroundCommand>,
-    warning: Option<String>,
+    warnings: Vec<Warning>,
+}
+
+/// A state of reduced function that is not over.
+#[derive(Clone, Debug, PartialEq)]
+struct Warning {
+    reason: String,
+    until: Option<DegradedUntil>,
 }
 
 impl RequestView {
@@ -134,9 +141,9 @@ impl RequestView {
         })
     }
 
-    /// Warning of the server as a whole.
-    pub(crate) fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+    /// The warnings of the server about the request that are not over, oldest first.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(|warning| warning.reason.as_str())
     }
 
     /// Applies an event, and returns what it says; nothing for an event that only a newer server knows.
@@ -262,9 +269,13 @@ impl RequestView {
             Event::RetryScheduled { at, attempt, reason } => {
                 Update::RetryScheduled { at: *at, attempt: *attempt, reason }
             }
-            Event::ServerDegraded { reason } => {
-                self.warning = Some(reason.clone());
+            Event::ServerDegraded { reason, until } => {
+                self.warn(Warning { reason: reason.clone(), until: *until });
                 Update::Warning { reason }
+            }
+            Event::ServerRecovered => {
+                self.warnings.retain(|warning| warning.until.is_none());
+                Update::Recovered
             }
             Event::TreeChanged { nodes } => {
                 self.set_tree(nodes);
@@ -272,6 +283,14 @@ impl RequestView {
             }
             Event::Unknown => return None,
         })
+    }
+
+    /// Adds a warning in place of the one that ends with it, or that says the same.
+    fn warn(&mut self, warning: Warning) {
+        self.warnings.retain(|known| {
+            known.until != warning.until || (known.until.is_none() && known.reason != warning.reason)
+        });
+        self.warnings.push(warning);
     }
 
     fn task_mut(&mut self, id: &TaskId) -> Option<&mut TaskView> {

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::{CallResult, CallTarget, MessageRole};
 
+/// Says that reduced function is over, to those who were told of it.
+pub(crate) const RECOVERED: &str = "The server works with full function again.";
+
 /// Content of an event about its task. The view that returns it has taken it in already.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Update<'e> {
@@ -76,6 +79,8 @@ pub(crate) enum Update<'e> {
     RetryScheduled { at: i64, attempt: u32, reason: &'e str },
     /// The server works with reduced function.
     Warning { reason: &'e str },
+    /// It works with full function again, but for what lasts.
+    Recovered,
 }
 
 impl<'e> Update<'e> {

@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn an_event_that_is_too_large_keeps_its_place() {
         let task = TaskId::new("t");
-        let event = Event::ServerDegraded { reason: "x".repeat(2000) };
+        let event = Event::ServerDegraded { reason: "x".repeat(2000), until: None };
         let params =
             EventParams { root_id: task.clone(), task_id: task, seq: Some(3), from: None, at: 5, event };
         let whole: EventParams =

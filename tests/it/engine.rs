@@ -211,7 +211,7 @@ mod life {
         let mut there = other.watch(task.task.clone(), 0).await;
         let reason = there
             .until(|event| match event {
-                Event::ServerDegraded { reason } => Some(reason.clone()),
+                Event::ServerDegraded { reason, until: None } => Some(reason.clone()),
                 _ => None,
             })
             .await;

@@ -261,6 +261,50 @@ mod typed {
     }
 
     #[test]
+    fn a_client_attaches_again_where_events_can_not_be_read_or_waits_until_the_request_begins_anew() {
+        let asks = "{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: this }, { text: that }] } }";
+        let ends = "{ tool: attempt_completion, params: { result: Done. } }";
+        let home =
+            Home::playing(&format!("turns: [{{ calls: [{asks}] }}, {{ repeat: true, calls: [{ends}] }}]"));
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Ask");
+        let question = client.event("question.asked")["event"]["questionId"].clone();
+        client.kill();
+        let mut client = Client::start(&home, Options::typed());
+        client.request("roo/task/attach", json!({ "taskId": "*" }));
+        let all = json!({ "taskId": task, "afterSeq": 0 });
+        client.request("roo/task/attach", all.clone());
+        client.state("interrupted");
+        let newest = client.numbered(&task).last().unwrap()["seq"].as_u64();
+        // It lives here by now, so nothing but its older events is read from the file.
+        let (log, aside) = (home.log(&task), home.path("aside"));
+        std::fs::rename(&log, &aside).unwrap();
+        std::fs::create_dir(&log).unwrap();
+        client.request("roo/task/attach", all.clone());
+        let told = client.event("server.degraded");
+        assert_eq!((&told["rootId"], &told["event"]["until"]), (&json!(task), &json!("attached")));
+        std::fs::remove_dir(&log).unwrap();
+        std::fs::rename(&aside, &log).unwrap();
+        // Without attaching again it hears nothing more of it, until the request begins again.
+        client.seen.clear();
+        client.request("roo/task/resume", json!({ "taskId": task }));
+        client.request("roo/question/answer", json!({ "questionId": question, "text": "this" }));
+        let get = json!({ "taskId": task });
+        eventually("the end", || client.request("roo/task/get", get.clone())["state"] == "completed");
+        assert_eq!(client.numbered(&task), Vec::<Value>::new());
+        // The end of the request is a moment before that of the actor.
+        eventually("an event", || {
+            client.request("roo/task/send", json!({ "taskId": task, "text": "Go on" }));
+            !client.numbered(&task).is_empty()
+        });
+        client.seen.clear();
+        client.request("roo/task/attach", all);
+        client.wait_for("all events", |message| message["params"]["seq"].as_u64() > newest);
+        assert_gapless(&client.numbered(&task), 1);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn an_approval_is_answered_once() {
         let home = Home::playing(WRITES);
         let mut client = Client::start(&home, Options::typed());

@@ -379,7 +379,13 @@ pub enum Event {
     ServerDegraded {
         /// Reason and remedy.
         reason: String,
+        /// What ends it. Absent where nothing does, as with a damaged log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<DegradedUntil>,
     },
+    /// The server works with full function again. What `server.degraded` reported is over where it had an `until`.
+    #[serde(rename = "server.recovered")]
+    ServerRecovered,
     /// An event of a newer server.
     #[serde(other)]
     Unknown,
@@ -389,6 +395,16 @@ pub enum Event {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+/// End of reduced function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DegradedUntil {
+    /// The event `server.recovered`, which comes when the cause is gone.
+    Recovered,
+    /// The client attaches to the request again. Until then it is sent no events of it.
+    Attached,
 }
 
 /// A gate's verdict.

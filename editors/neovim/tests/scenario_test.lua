@@ -139,7 +139,8 @@ case('an edit is compared side by side, in full', function()
   editor:quit()
 end)
 
-case('agents are told what has the focus, and what is wrong', function()
+--- An editor that keeps what it tells the server, by the methods.
+local function listened()
   local editor = harness.editor(harness.workspace())
   editor:lua([[
     _G.said = {}
@@ -154,16 +155,38 @@ case('agents are told what has the focus, and what is wrong', function()
       end
     end })
   ]])
+  return editor
+end
+
+local ACTIVE = [[return _G.said['roo/editor/didChange'] and _G.said['roo/editor/didChange'].active]]
+local DIAGNOSTIC = [[return _G.said['roo/editor/diagnostics'] and _G.said['roo/editor/diagnostics'].diagnostics[1] ]]
+local FIND = [[
+  vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), 0, {
+    { lnum = 4, col = 5, message = 'impolite', severity = vim.diagnostic.severity.WARN, source = 'manners' },
+  })
+]]
+
+case('agents are told what has the focus, and what is wrong', function()
+  local editor = listened()
   editor:command('edit greeting.sh')
-  local active = editor:wait('the active file', [[return _G.said['roo/editor/didChange'] and _G.said['roo/editor/didChange'].active]])
+  local active = editor:wait('the active file', ACTIVE)
   has(active.uri, '/greeting.sh')
-  editor:lua([[
-    vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), 0, {
-      { lnum = 4, col = 5, message = 'impolite', severity = vim.diagnostic.severity.WARN, source = 'manners' },
-    })
-  ]])
-  local found = editor:wait('the diagnostics', [[return _G.said['roo/editor/diagnostics'] and _G.said['roo/editor/diagnostics'].diagnostics[1] ]])
+  editor:lua(FIND)
+  local found = editor:wait('the diagnostics', DIAGNOSTIC)
   equal({ found.message, found.severity, found.range.start.line, found.range.start.character }, { 'impolite', 2, 4, 5 })
+  editor:quit()
+end)
+
+case('a server that is started again is told both, though nothing has changed', function()
+  local editor = listened()
+  editor:command('edit greeting.sh')
+  local active = editor:wait('the active file', ACTIVE)
+  editor:lua(FIND)
+  local found = editor:wait('the diagnostics', DIAGNOSTIC)
+  editor:lua([[_G.said = {}]])
+  editor:command('Roo restart')
+  equal(editor:wait('the active file, once more', ACTIVE), active)
+  equal(editor:wait('the diagnostics, once more', DIAGNOSTIC), found)
   editor:quit()
 end)
 

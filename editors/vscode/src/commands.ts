@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import { selected, type Controller } from "./controller.ts";
+import { afterRestart } from "./environment.ts";
 import { inWords } from "./failures.ts";
 import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
@@ -25,6 +26,8 @@ export interface Hands {
   readonly startup: Startup;
   readonly connection: () => Connection | undefined;
   readonly restart: () => Promise<void>;
+  /** Whether the server's requests live in the user's daemon. */
+  readonly sharesDaemon: () => boolean;
 }
 
 type Run = (argument: unknown) => Promise<unknown>;
@@ -143,10 +146,10 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     "roo.trustWorkspace": () => trust(connection(), controller),
     "roo.setApiKey": async () => {
       const profiles = vscode.workspace.getConfiguration("roo").inspect<Record<string, object>>("profiles")?.globalValue ?? {};
-      if (await keys.set(profiles)) await offerRestart(hands.restart);
+      if (await keys.set(profiles)) await offerRestart(hands);
     },
     "roo.removeApiKey": async () => {
-      if (await keys.remove()) await offerRestart(hands.restart);
+      if (await keys.remove()) await offerRestart(hands);
     },
     "roo.restartServer": () => hands.restart(),
     "roo.showLog": async () => log.show(),
@@ -249,9 +252,10 @@ async function ask(title: string): Promise<string | undefined> {
   return (await vscode.window.showInputBox({ title, ignoreFocusOut: true }))?.trim();
 }
 
-async function offerRestart(restart: () => Promise<void>): Promise<void> {
+/** Keys are variables of the server. With other ones it belongs to another daemon. */
+async function offerRestart({ restart, sharesDaemon }: Pick<Hands, "restart" | "sharesDaemon">): Promise<void> {
   const yes = "Restart";
-  const chosen = await vscode.window.showInformationMessage("The change takes effect when the server restarts. Running tasks can be resumed.", yes);
+  const chosen = await vscode.window.showInformationMessage(`The change takes effect when the server restarts. ${afterRestart(sharesDaemon())}`, yes);
   if (chosen === yes) await restart();
 }
 

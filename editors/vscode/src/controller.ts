@@ -7,7 +7,7 @@ import type { Connection } from "./connection.ts";
 import type { TaskCopies } from "./copies.ts";
 import type { Decisions } from "./decisions.ts";
 import { inWords, kindOf } from "./failures.ts";
-import type { AnswerResult, ApprovalRespondParams, ContextItem, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
+import type { AnswerResult, ApprovalRespondParams, ContextItem, Event, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
 import { pickProfile } from "./profiles.ts";
 import { isDiff } from "./words.ts";
 import { autoApproved, initializationOptions, withAutoApprove, type AutoApproveKey } from "./settings.ts";
@@ -100,6 +100,7 @@ export class Controller {
       this.#postState();
     });
     parts.store.onDidApply((params) => this.#applied(params));
+    parts.store.onDidTake(({ event }) => this.#followApprovals(event));
     parts.review.onDidWantEdit(({ approvalId, hunkId }) => {
       // The field takes the focus from the view, which must have it by then.
       void vscode.commands.executeCommand("roo.chat.focus").then(() => this.#post({ type: "editHunk", approvalId, hunkId }));
@@ -143,7 +144,7 @@ export class Controller {
     for (const taskId of this.#resume.splice(0)) await this.#ask("roo/task/resume", { taskId }).catch(() => {});
   }
 
-  /** Shows a request. What another window works on can only be read here; others can be begun all the same. */
+  /** Shows a request. What another window or daemon works on can only be read here; others can be begun all the same. */
   async #showOrCopy(taskId: TaskId, title: string): Promise<void> {
     const before = this.shown?.rootId;
     try {
@@ -154,7 +155,7 @@ export class Controller {
       await this.show(before);
       if (kindOf(error) !== "heldElsewhere") throw error;
       const read = "Read It";
-      const text = `Roo: another window works on the task “${title}”. You can read it here, and start another one.`;
+      const text = `Roo: another window or daemon works on the task “${title}”. You can read it here, and start another one.`;
       void vscode.window.showInformationMessage(text, read).then((chosen) => {
         if (chosen === read) void this.#guard(() => this.#parts.copies.open(taskId, title));
       });
@@ -621,23 +622,26 @@ export class Controller {
     // Before the page shows what is asked, the keys that answer it count.
     this.#reflect();
     this.#post({ type: "event", params });
-    const { event } = params;
-    if (event.type === "approval.requested") {
-      // Asked again about something else, it begins anew.
-      if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
-      this.#digests.set(event.approvalId, event.digest);
-    }
-    if (event.type === "approval.resolved") this.#forget(event.approvalId);
-    if (event.type === "usage") {
+    if (params.event.type === "usage") {
       const used = this.shown?.tasks[params.taskId]?.profile;
       const profile = this.#context.profiles.find((one) => (used === undefined ? one.isDefault : one.name === used));
       if (profile) void this.#learnModel(profile);
     }
   }
 
+  /** Ends the review of what was answered, or is asked again about something else: its diff may be open whichever request is shown. */
+  #followApprovals(event: Event): void {
+    if (event.type === "approval.requested") {
+      if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
+      this.#digests.set(event.approvalId, event.digest);
+    }
+    if (event.type === "approval.resolved") this.#forget(event.approvalId);
+  }
+
   /** Ends the review of an approval, and all that was decided in it. */
   #forget(approvalId: string): void {
     this.#parts.decisions.forget(approvalId);
+    this.#opened.delete(approvalId);
     this.#parts.review.close(approvalId);
     void this.#parts.previews.close(approvalId);
   }

@@ -20,3 +20,10 @@ export function withoutEditor(environment: Environment, editor: string): Environ
     ...(browser !== undefined && !isOfEditor(browser) && { BROWSER: browser }),
   };
 }
+
+/** What becomes of running tasks when the server is started with other variables, in a sentence. */
+export function afterRestart(sharesDaemon: boolean): string {
+  return sharesDaemon
+    ? "Running tasks go on in the earlier daemon, where “roo-lsp attach” reaches them. After “roo-lsp daemon stop” they can be resumed here."
+    : "Running tasks can be resumed.";
+}

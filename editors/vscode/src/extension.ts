@@ -43,6 +43,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const review = new DiffReview(decisions, previews);
   const startup = new Startup();
   let connection: Connection | undefined;
+  let sharesDaemon = false;
   let session: vscode.Disposable | undefined;
 
   const store = new Store(async (taskId, afterSeq) => {
@@ -103,11 +104,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
       return;
     }
     log.info(`Starting ${found.program}`);
-    const shared = own(inspect, "server.daemon") === true;
-    const args = shared ? ["--stdio", "--daemon"] : ["--stdio"];
+    sharesDaemon = own(inspect, "server.daemon") === true;
+    const args = sharesDaemon ? ["--stdio", "--daemon"] : ["--stdio"];
     const level = inspect("server.log")?.globalValue;
     const environment = {
-      ...(shared ? withoutEditor(process.env, vscode.env.appRoot) : process.env),
+      ...(sharesDaemon ? withoutEditor(process.env, vscode.env.appRoot) : process.env),
       ...(await keys.environment()),
       // The server has the same default. A variable more would be another environment, and so another daemon.
       ...(typeof level === "string" && { ROO_LSP_LOG: level }),
@@ -180,7 +181,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     }),
     vscode.workspace.registerTextDocumentContentProvider(Previews.scheme, previews),
     vscode.workspace.registerTextDocumentContentProvider(TaskCopies.scheme, copies),
-    registerCommands({ controller, intents, keys, mcp, previews, review, log, startup, connection: () => connection, restart }),
+    registerCommands({ controller, intents, keys, mcp, previews, review, log, startup, connection: () => connection, restart, sharesDaemon: () => sharesDaemon }),
     vscode.workspace.onDidChangeConfiguration((change) => {
       const effect = effectOf((section) => change.affectsConfiguration(section));
       if (effect === "restart") void controller.restartNeeded();

@@ -2094,6 +2094,10 @@ export type Event = {
   type: "server.degraded";
   /** Reason and remedy. */
   reason: string;
+  /** What ends it. Absent where nothing does, as with a damaged log. */
+  until?: DegradedUntil | null;
+} | {
+  type: "server.recovered";
 };
 
 /** A gate's verdict. */
@@ -2126,6 +2130,9 @@ export type ReviewedHunk = {
   /** These. */
   text: string;
 });
+
+/** End of reduced function. */
+export type DegradedUntil = "recovered" | "attached";
 
 /** `roo/settings/changed`: other settings count from the next turn on, or other problems with them are known. */
 export type SettingsChangedParams = {

@@ -4,6 +4,7 @@ import type {
   ApprovalOption,
   Ask,
   ContextMeter,
+  DegradedUntil,
   EventParams,
   Message,
   MessageId,
@@ -36,8 +37,15 @@ export interface Request {
   readonly commands: Readonly<Record<string, string>>;
   /** The restores that have begun, by the numbers of their events. */
   readonly restores: Readonly<Record<number, { readonly what: RestoreWhat; readonly files: number; readonly by: string }>>;
-  /** Why the server works with reduced function. */
-  readonly degraded: string | undefined;
+  /** Why the server works with reduced function, oldest first. */
+  readonly warnings: readonly Warning[];
+}
+
+/** A state of reduced function that is not over. */
+export interface Warning {
+  readonly reason: string;
+  /** What ends it; none where nothing does. */
+  readonly until: DegradedUntil | undefined;
 }
 
 /** One mode at work on one part of a request. */
@@ -152,7 +160,7 @@ const RESUMABLE: readonly TaskState[] = ["interrupted", "failed", "cancelled"];
 
 /** A request of which nothing is known yet. */
 export function unknownRequest(rootId: TaskId): Request {
-  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, degraded: undefined };
+  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, warnings: [] };
 }
 
 /** Applies an event. Events that were applied before change nothing. */
@@ -175,7 +183,9 @@ function applyLive(request: Request, { taskId, at, event }: EventParams): Reques
     case "tree.changed":
       return treeChanged(request, event.nodes);
     case "server.degraded":
-      return { ...request, degraded: event.reason };
+      return warned(request, { reason: event.reason, until: event.until ?? undefined });
+    case "server.recovered":
+      return { ...request, warnings: request.warnings.filter(({ until }) => until === undefined) };
     default:
       return request;
   }
@@ -208,6 +218,8 @@ function applyNumbered(request: Request, params: EventParams): Request {
     case "message.delta":
     case "tool.output":
     case "tree.changed":
+    case "server.degraded":
+    case "server.recovered":
       return applyLive(request, params);
     case "gate.decided":
       return callOf(request, taskId, event.toolCallId, () => ({}));
@@ -285,8 +297,6 @@ function applyNumbered(request: Request, params: EventParams): Request {
     }
     case "retry.scheduled":
       return onTask(request, taskId, { retry: { at: event.at, reason: event.reason } });
-    case "server.degraded":
-      return { ...request, degraded: event.reason };
     case "context.shortening":
       return onTask(request, taskId, { isCondensing: event.method === "summary" });
     case "context.shortened": {
@@ -320,6 +330,12 @@ function applyNumbered(request: Request, params: EventParams): Request {
       // An event of a newer server; its number counts all the same.
       return request;
   }
+}
+
+/** A warning takes the place of the one that ends with it, or that says the same. */
+function warned(request: Request, warning: Warning): Request {
+  const stays = ({ reason, until }: Warning): boolean => until !== warning.until || (until === undefined && reason !== warning.reason);
+  return { ...request, warnings: [...request.warnings.filter(stays), warning] };
 }
 
 function tokens(count: number): string {

@@ -1,10 +1,14 @@
 // The requests that this client follows. It asks for what it has missed, and tells its views of changes.
 import * as vscode from "vscode";
+import { kindOf } from "./failures.ts";
 import type { EventParams, TaskAttachResult, TaskId } from "./protocol.ts";
 import { apply, unknownRequest, type Request } from "./state.ts";
 
 /** Asks the server to send a request's events from behind a number on. */
 export type Attach = (taskId: TaskId, afterSeq: number) => Promise<TaskAttachResult | undefined>;
+
+/** Pauses before a request is attached to again whose events have ended: for one attempt after the other, the last one for all further. */
+const PAUSES_MS = [500, 1000, 2000, 5000, 15_000, 60_000] as const;
 
 /** All requests that are known, and the one that is shown. */
 export class Store implements vscode.Disposable {
@@ -13,7 +17,12 @@ export class Store implements vscode.Disposable {
   readonly #catchingUp = new Set<TaskId>();
   /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
   readonly #replayedTo = new Map<TaskId, number>();
+  /** How often each request was attached to again since its last event. */
+  readonly #attempts = new Map<TaskId, number>();
+  /** The requests that will be attached to again after a pause. */
+  readonly #pauses = new Map<TaskId, ReturnType<typeof setTimeout>>();
   readonly #changed = new vscode.EventEmitter<TaskId>();
+  readonly #taken = new vscode.EventEmitter<EventParams>();
   readonly #applied = new vscode.EventEmitter<EventParams>();
   readonly #reset = new vscode.EventEmitter<void>();
   readonly #caughtUp = new vscode.EventEmitter<TaskId>();
@@ -21,6 +30,8 @@ export class Store implements vscode.Disposable {
 
   /** A request has changed. */
   readonly onDidChange = this.#changed.event;
+  /** An event has changed a request, whether or not it is shown. */
+  readonly onDidTake = this.#taken.event;
   /** An event has changed the request that is shown. */
   readonly onDidApply = this.#applied.event;
   /** Another request is shown, or what is known of it begins anew. */
@@ -75,7 +86,40 @@ export class Store implements vscode.Disposable {
     } finally {
       this.#replayedTo.set(rootId, answer?.seq ?? 0);
     }
+    if (answer !== undefined) this.#attached(rootId);
     if (this.isCaughtUp(rootId)) this.#caughtUp.fire(rootId);
+  }
+
+  /** Events come from now on. What the server has warned of may be over; it warns again of what isn't. */
+  #attached(rootId: TaskId): void {
+    this.#endPause(rootId);
+    const warnings = this.#requests.get(rootId)?.warnings ?? [];
+    if (warnings.some(({ until }) => until !== undefined)) this.take({ rootId, taskId: rootId, at: Date.now(), event: { type: "server.recovered" } });
+  }
+
+  /** Attaches again after a pause, as a request's events have ended. It grows with each attempt that has brought no event. */
+  #attachLater(rootId: TaskId): void {
+    const attempts = this.#attempts.get(rootId) ?? 0;
+    this.#attempts.set(rootId, attempts + 1);
+    this.#endPause(rootId);
+    this.#pauses.set(rootId, setTimeout(() => void this.#attachAgain(rootId), PAUSES_MS[attempts] ?? PAUSES_MS.at(-1)));
+  }
+
+  async #attachAgain(rootId: TaskId): Promise<void> {
+    this.#endPause(rootId);
+    const request = this.#requests.get(rootId);
+    if (request === undefined) return;
+    try {
+      await this.#attachTo(rootId, request.seq);
+    } catch (error) {
+      // What was deleted has no more events.
+      if (kindOf(error) !== "notFound") this.#attachLater(rootId);
+    }
+  }
+
+  #endPause(rootId: TaskId): void {
+    clearTimeout(this.#pauses.get(rootId));
+    this.#pauses.delete(rootId);
   }
 
   /** Takes an event of the server. */
@@ -90,19 +134,26 @@ export class Store implements vscode.Disposable {
     }
     if (request === before) return;
     this.#requests.set(rootId, request);
+    if (params.seq != null) this.#attempts.delete(rootId);
+    if (params.event.type === "server.degraded" && params.event.until === "attached") this.#attachLater(rootId);
     if (rootId === this.#shown) this.#applied.fire(params);
+    this.#taken.fire(params);
     this.#changed.fire(rootId);
   }
 
   /** Forgets a request. */
   forget(rootId: TaskId): void {
     this.#requests.delete(rootId);
+    this.#attempts.delete(rootId);
+    this.#endPause(rootId);
     if (this.#shown === rootId) void this.show(undefined);
     this.#changed.fire(rootId);
   }
 
   dispose(): void {
+    for (const rootId of [...this.#pauses.keys()]) this.#endPause(rootId);
     this.#changed.dispose();
+    this.#taken.dispose();
     this.#applied.dispose();
     this.#reset.dispose();
     this.#caughtUp.dispose();

@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 use super::tool_calls::{self, is_quiet, kind, location, meta, name_of, output, title};
 use crate::masking::Mask;
 use crate::view::{
-    CallResult, CallTarget, MessageRole, OpenItem, RequestView, Update, restored_line, shortened_line,
+    CallResult, CallTarget, MessageRole, OpenItem, RECOVERED, RequestView, Update, restored_line,
+    shortened_line,
 };
 
 /// The longest text of a branch that is kept as content of its call, in bytes.
@@ -326,6 +327,9 @@ impl Conversation {
             }
             Update::Warning { reason } => {
                 told.push(ClientUpdate::Notice(NoticeSeverity::Error, self.line(reason)))
+            }
+            Update::Recovered => {
+                told.push(ClientUpdate::Notice(NoticeSeverity::Info, RECOVERED.to_owned()));
             }
             Update::CommandEnded { command, result } if !self.is_past => {
                 let line = format!("{command} {}: {}", result.ending().mark(), self.line(result.summary));

@@ -157,9 +157,10 @@ fn each_request_goes_on_behind_its_newest_event() {
     assert_eq!(attached(&told), expected.map(|(task, seq)| json!({ "taskId": task, "afterSeq": seq })));
     let refusal = json!({ "id": told[1]["id"], "error": { "code": -32803, "message": "held" } });
     let lost = from_daemon(&mut state, refusal).unwrap();
+    let event = &lost["params"]["event"];
     assert_eq!(
-        (&lost["params"]["rootId"], &lost["params"]["event"]["type"]),
-        (&json!("another"), &json!("server.degraded"))
+        (&lost["params"]["rootId"], &event["type"], &event["until"]),
+        (&json!("another"), &json!("server.degraded"), &json!("attached"))
     );
     ask(&mut state, 7, "roo/task/detach", json!({ "taskId": "*" }), json!({}));
     assert_eq!(attached(&next_daemon(&mut state)), Vec::<Value>::new());

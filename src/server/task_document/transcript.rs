@@ -306,7 +306,8 @@ impl MarkdownTranscript {
             | Update::ApprovalResolved { approval: None, .. }
             | Update::QuestionAsked(_)
             | Update::QuestionAnswered { question: None, .. }
-            | Update::Warning { .. } => {}
+            | Update::Warning { .. }
+            | Update::Recovered => {}
         }
     }
 
@@ -350,7 +351,7 @@ impl MarkdownTranscript {
                 tail.item(&format!("- {}: {}", line(server), line(reason)));
             }
         }
-        if let Some(warning) = self.view.warning() {
+        for warning in self.view.warnings() {
             tail.block(&format!("**Warning:** {}", line(warning)));
         }
         let marks = self.page.marks.iter().chain(&tail.marks).cloned().collect();

@@ -41,7 +41,7 @@
   var SETTLED = ["completed", "failed", "cancelled"];
   var RESUMABLE = ["interrupted", "failed", "cancelled"];
   function unknownRequest(rootId) {
-    return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, degraded: void 0 };
+    return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, restores: {}, warnings: [] };
   }
   function apply(request2, params) {
     const { seq } = params;
@@ -61,7 +61,9 @@
       case "tree.changed":
         return treeChanged(request2, event.nodes);
       case "server.degraded":
-        return { ...request2, degraded: event.reason };
+        return warned(request2, { reason: event.reason, until: event.until ?? void 0 });
+      case "server.recovered":
+        return { ...request2, warnings: request2.warnings.filter(({ until }) => until === void 0) };
       default:
         return request2;
     }
@@ -90,6 +92,8 @@
       case "message.delta":
       case "tool.output":
       case "tree.changed":
+      case "server.degraded":
+      case "server.recovered":
         return applyLive(request2, params);
       case "gate.decided":
         return callOf(request2, taskId, event.toolCallId, () => ({}));
@@ -165,8 +169,6 @@
       }
       case "retry.scheduled":
         return onTask(request2, taskId, { retry: { at: event.at, reason: event.reason } });
-      case "server.degraded":
-        return { ...request2, degraded: event.reason };
       case "context.shortening":
         return onTask(request2, taskId, { isCondensing: event.method === "summary" });
       case "context.shortened": {
@@ -199,6 +201,10 @@
       default:
         return request2;
     }
+  }
+  function warned(request2, warning) {
+    const stays = ({ reason, until }) => until !== warning.until || until === void 0 && reason !== warning.reason;
+    return { ...request2, warnings: [...request2.warnings.filter(stays), warning] };
   }
   function tokens(count3) {
     return count3.toLocaleString("en-US");
@@ -7455,8 +7461,9 @@
       if (dock.current) dock.focus();
       else composer.focus();
     }
-    degraded.hidden = request?.degraded === void 0;
-    if (degraded.textContent !== (request?.degraded ?? "")) degraded.textContent = request?.degraded ?? "";
+    const warnings = (request?.warnings ?? []).map(({ reason }) => reason).join("\n");
+    degraded.hidden = warnings === "";
+    if (degraded.textContent !== warnings) degraded.textContent = warnings;
     renderQueue();
     renderFilter();
     composer.update(request, context, dock.current?.question);
@@ -8113,6 +8120,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         this.#postState();
       });
       parts2.store.onDidApply((params) => this.#applied(params));
+      parts2.store.onDidTake(({ event }) => this.#followApprovals(event));
       parts2.review.onDidWantEdit(({ approvalId, hunkId }) => {
         void commands.executeCommand("roo.chat.focus").then(() => this.#post({ type: "editHunk", approvalId, hunkId }));
       });
@@ -8151,7 +8159,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       for (const taskId of this.#resume.splice(0)) await this.#ask("roo/task/resume", { taskId }).catch(() => {
       });
     }
-    /** Shows a request. What another window works on can only be read here; others can be begun all the same. */
+    /** Shows a request. What another window or daemon works on can only be read here; others can be begun all the same. */
     async #showOrCopy(taskId, title2) {
       const before = this.shown?.rootId;
       try {
@@ -8162,7 +8170,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         await this.show(before);
         if (kindOf(error2) !== "heldElsewhere") throw error2;
         const read2 = "Read It";
-        const text2 = `Roo: another window works on the task “${title2}”. You can read it here, and start another one.`;
+        const text2 = `Roo: another window or daemon works on the task “${title2}”. You can read it here, and start another one.`;
         void window2.showInformationMessage(text2, read2).then((chosen) => {
           if (chosen === read2) void this.#guard(() => this.#parts.copies.open(taskId, title2));
         });
@@ -8568,21 +8576,24 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     #applied(params) {
       this.#reflect();
       this.#post({ type: "event", params });
-      const { event } = params;
-      if (event.type === "approval.requested") {
-        if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
-        this.#digests.set(event.approvalId, event.digest);
-      }
-      if (event.type === "approval.resolved") this.#forget(event.approvalId);
-      if (event.type === "usage") {
+      if (params.event.type === "usage") {
         const used = this.shown?.tasks[params.taskId]?.profile;
         const profile = this.#context.profiles.find((one) => used === void 0 ? one.isDefault : one.name === used);
         if (profile) void this.#learnModel(profile);
       }
     }
+    /** Ends the review of what was answered, or is asked again about something else: its diff may be open whichever request is shown. */
+    #followApprovals(event) {
+      if (event.type === "approval.requested") {
+        if ((this.#digests.get(event.approvalId) ?? event.digest) !== event.digest) this.#forget(event.approvalId);
+        this.#digests.set(event.approvalId, event.digest);
+      }
+      if (event.type === "approval.resolved") this.#forget(event.approvalId);
+    }
     /** Ends the review of an approval, and all that was decided in it. */
     #forget(approvalId) {
       this.#parts.decisions.forget(approvalId);
+      this.#opened.delete(approvalId);
       this.#parts.review.close(approvalId);
       void this.#parts.previews.close(approvalId);
     }
@@ -8747,19 +8758,27 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
   };
 
   // src/store.ts
+  var PAUSES_MS = [500, 1e3, 2e3, 5e3, 15e3, 6e4];
   var Store = class {
     #attach;
     #requests = /* @__PURE__ */ new Map();
     #catchingUp = /* @__PURE__ */ new Set();
     /** Up to which number the server replays what was: no end until it has answered, and no entry where nothing is replayed. */
     #replayedTo = /* @__PURE__ */ new Map();
+    /** How often each request was attached to again since its last event. */
+    #attempts = /* @__PURE__ */ new Map();
+    /** The requests that will be attached to again after a pause. */
+    #pauses = /* @__PURE__ */ new Map();
     #changed = new EventEmitter();
+    #taken = new EventEmitter();
     #applied = new EventEmitter();
     #reset = new EventEmitter();
     #caughtUp = new EventEmitter();
     #shown;
     /** A request has changed. */
     onDidChange = this.#changed.event;
+    /** An event has changed a request, whether or not it is shown. */
+    onDidTake = this.#taken.event;
     /** An event has changed the request that is shown. */
     onDidApply = this.#applied.event;
     /** Another request is shown, or what is known of it begins anew. */
@@ -8807,7 +8826,35 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       } finally {
         this.#replayedTo.set(rootId, answer?.seq ?? 0);
       }
+      if (answer !== void 0) this.#attached(rootId);
       if (this.isCaughtUp(rootId)) this.#caughtUp.fire(rootId);
+    }
+    /** Events come from now on. What the server has warned of may be over; it warns again of what isn't. */
+    #attached(rootId) {
+      this.#endPause(rootId);
+      const warnings = this.#requests.get(rootId)?.warnings ?? [];
+      if (warnings.some(({ until }) => until !== void 0)) this.take({ rootId, taskId: rootId, at: Date.now(), event: { type: "server.recovered" } });
+    }
+    /** Attaches again after a pause, as a request's events have ended. It grows with each attempt that has brought no event. */
+    #attachLater(rootId) {
+      const attempts = this.#attempts.get(rootId) ?? 0;
+      this.#attempts.set(rootId, attempts + 1);
+      this.#endPause(rootId);
+      this.#pauses.set(rootId, setTimeout(() => void this.#attachAgain(rootId), PAUSES_MS[attempts] ?? PAUSES_MS.at(-1)));
+    }
+    async #attachAgain(rootId) {
+      this.#endPause(rootId);
+      const request2 = this.#requests.get(rootId);
+      if (request2 === void 0) return;
+      try {
+        await this.#attachTo(rootId, request2.seq);
+      } catch (error2) {
+        if (kindOf(error2) !== "notFound") this.#attachLater(rootId);
+      }
+    }
+    #endPause(rootId) {
+      clearTimeout(this.#pauses.get(rootId));
+      this.#pauses.delete(rootId);
     }
     /** Takes an event of the server. */
     take(params) {
@@ -8821,17 +8868,24 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       }
       if (request2 === before) return;
       this.#requests.set(rootId, request2);
+      if (params.seq != null) this.#attempts.delete(rootId);
+      if (params.event.type === "server.degraded" && params.event.until === "attached") this.#attachLater(rootId);
       if (rootId === this.#shown) this.#applied.fire(params);
+      this.#taken.fire(params);
       this.#changed.fire(rootId);
     }
     /** Forgets a request. */
     forget(rootId) {
       this.#requests.delete(rootId);
+      this.#attempts.delete(rootId);
+      this.#endPause(rootId);
       if (this.#shown === rootId) void this.show(void 0);
       this.#changed.fire(rootId);
     }
     dispose() {
+      for (const rootId of [...this.#pauses.keys()]) this.#endPause(rootId);
       this.#changed.dispose();
+      this.#taken.dispose();
       this.#applied.dispose();
       this.#reset.dispose();
       this.#caughtUp.dispose();
@@ -8845,7 +8899,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
   };
 
   // src/web/connection.ts
-  var PAUSES_MS = [500, 1e3, 2e3, 5e3, 15e3];
+  var PAUSES_MS2 = [500, 1e3, 2e3, 5e3, 15e3];
   var PATH2 = "/socket";
   var PROTOCOL = "roo-lsp";
   var POLICY = 1008;
@@ -8952,7 +9006,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       if (!opened && await isThere()) {
         return this.#handlers.gone("This address is no longer valid. Open the page from your editor again (“Roo: open in browser”), or use the address that roo-lsp web prints.");
       }
-      const pause = PAUSES_MS[Math.min(this.#attempts, PAUSES_MS.length - 1)];
+      const pause = PAUSES_MS2[Math.min(this.#attempts, PAUSES_MS2.length - 1)];
       this.#attempts += 1;
       this.#handlers.gone("The server can't be reached. It may have ended with its editor; the page connects again by itself.");
       this.#timer = setTimeout(() => this.connect(), pause);

@@ -76,7 +76,7 @@ fn fail_from(
 
 async fn degraded(task: &mut Watched<'_>) -> Option<String> {
     task.until(|event| match event {
-        Event::ServerDegraded { reason } => Some(Some(reason.clone())),
+        Event::ServerDegraded { reason, .. } => Some(Some(reason.clone())),
         Event::TaskState { state, .. } if state.is_final() => Some(None),
         _ => None,
     })
@@ -109,6 +109,7 @@ async fn endures(names: &'static [&'static str], first: usize, fault: Fault) -> 
     let healed = Instant::now();
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()), "{place}");
     assert!(healed.elapsed() < RECOVERY, "{place}: {:?}", healed.elapsed());
+    late.until(|event| matches!(event, Event::ServerRecovered).then_some(())).await;
     task.assert_gapless();
     assert_eq!(world(&fixture), r#"["one\ntwo\n", "new\n"] true"#, "{place}");
     // The log has every event once, and no half line.

@@ -29,7 +29,7 @@ async fn nothing_more_is_changed_while_the_trace_can_not_be_kept_and_everybody_i
     let mut task = fixture.start("Write.").await;
     let reason = task
         .until(|event| match event {
-            Event::ServerDegraded { reason } => Some(reason.clone()),
+            Event::ServerDegraded { reason, .. } => Some(reason.clone()),
             _ => None,
         })
         .await;

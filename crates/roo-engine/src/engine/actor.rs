@@ -1000,7 +1000,7 @@ impl Actor {
     /// Reports the server as working again after a write, unless a sync or the trace still fails.
     fn report_recovery(&self) {
         if self.sync_again.is_none() && self.trace_problem.is_none() {
-            self.journal.mend();
+            self.journal.mend(self.services.clock.now());
         }
     }
 
@@ -1011,7 +1011,7 @@ impl Actor {
             let mib = reserve::SIZE >> 20;
             let reason =
                 format!("The disk is full: the {mib} MiB reserved for this are now in use. Free some space.");
-            self.journal.warn(self.services.clock.now(), WireEvent::ServerDegraded { reason });
+            self.journal.warn(self.services.clock.now(), WireEvent::ServerDegraded { reason, until: None });
         }
         freed
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::forks::as_own;
 use roo_durable::{Record, RequestDirectory, StoreError};
-use roo_protocol::event::{Event as WireEvent, EventParams};
+use roo_protocol::event::{DegradedUntil, Event as WireEvent, EventParams};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::tree::TreeNode;
@@ -64,9 +64,9 @@ struct Inner {
     trees: VecDeque<(u64, Arc<EventParams>)>,
     /// First event for every follower, if any.
     warning: Option<Arc<EventParams>>,
-    /// Current problem with the disk.
+    /// The newest notice about the disk: its current problem, or that this is over.
     trouble: Option<Arc<EventParams>>,
-    /// Counts the troubles, so that each follower passes one on once.
+    /// Counts these notices, so that each follower passes one on once.
     troubles: u64,
     /// Counts what was published, so that it is known who has not looked since.
     publications: u64,
@@ -327,7 +327,7 @@ impl Journal {
 
     /// The disk refuses what is to be kept: tells every follower, also those to come until the disk works again.
     pub(super) fn degrade(&self, at: i64, reason: String) {
-        let event = WireEvent::ServerDegraded { reason };
+        let event = WireEvent::ServerDegraded { reason, until: Some(DegradedUntil::Recovered) };
         let mut inner = self.lock();
         if inner.trouble.as_ref().is_some_and(|trouble| trouble.event == event) {
             return;
@@ -339,9 +339,16 @@ impl Journal {
         self.changed.send_replace(());
     }
 
-    /// The disk takes everything again. Those who were told see it by the events that follow.
-    pub(super) fn mend(&self) {
-        self.lock().trouble = None;
+    /// The disk takes everything again: tells the followers that were told of the problem.
+    pub(super) fn mend(&self, at: i64) {
+        let mut inner = self.lock();
+        if inner.trouble.as_ref().is_none_or(|trouble| trouble.event == WireEvent::ServerRecovered) {
+            return;
+        }
+        inner.trouble = Some(self.unnumbered(at, WireEvent::ServerRecovered));
+        inner.troubles += 1;
+        drop(inner);
+        self.changed.send_replace(());
     }
 
     fn unnumbered(&self, at: i64, event: WireEvent) -> Arc<EventParams> {
@@ -365,6 +372,7 @@ impl Journal {
             disk_offset: 0,
             warned: false,
             troubles: 0,
+            degraded: false,
             tree: 0,
             sent: HashMap::new(),
         }
@@ -385,8 +393,10 @@ pub struct Follower {
     disk_offset: u64,
     /// True if the request's warning was handed out.
     warned: bool,
-    /// The newest trouble that was handed out.
+    /// The newest notice about the disk that was looked at.
     troubles: u64,
+    /// True if a problem with the disk was handed out, and its end was not.
+    degraded: bool,
     /// The event that the newest handed-out tree came after.
     tree: u64,
     /// Length of each running text of each task that was sent.
@@ -412,7 +422,7 @@ impl Follower {
     /// Returns the problem that pauses the request; it continues by itself when that has passed.
     pub fn trouble(&self) -> Option<String> {
         match &self.journal.lock().trouble.as_ref()?.event {
-            WireEvent::ServerDegraded { reason } => Some(reason.clone()),
+            WireEvent::ServerDegraded { reason, .. } => Some(reason.clone()),
             _ => None,
         }
     }
@@ -475,7 +485,10 @@ impl Follower {
         }
         if self.troubles < inner.troubles {
             self.troubles = inner.troubles;
-            batch.extend(inner.trouble.clone());
+            let is_problem = |notice: &EventParams| notice.event != WireEvent::ServerRecovered;
+            let was_degraded =
+                std::mem::replace(&mut self.degraded, inner.trouble.as_deref().is_some_and(is_problem));
+            batch.extend(inner.trouble.iter().filter(|notice| was_degraded || is_problem(notice)).cloned());
         }
         let tree = inner.trees.iter().rev().find(|(seq, _)| *seq <= inner.published);
         if let Some((seq, params)) = tree.filter(|(seq, _)| *seq > self.tree) {
@@ -761,6 +774,35 @@ mod tests {
             seen.extend(follower.next(|| 0).await.unwrap().iter().map(|params| params.seq));
         }
         assert_eq!(seen, [Some(3), Some(4), Some(5)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_problem_is_told_to_those_who_were_told_of_it_and_what_lasts_stays() {
+        let journal = journal();
+        let damaged = WireEvent::ServerDegraded { reason: "the log is damaged".into(), until: None };
+        journal.warn(0, damaged.clone());
+        let events = |batch: Vec<Arc<EventParams>>| -> Vec<WireEvent> {
+            batch.iter().map(|params| params.event.clone()).collect()
+        };
+        let (mut told, mut slow) = (journal.follow(0), journal.follow(0));
+        for follower in [&mut told, &mut slow] {
+            assert_eq!(events(follower.next(|| 0).await.unwrap()), [damaged.clone()]);
+        }
+        journal.degrade(0, "the disk is full".into());
+        let full = WireEvent::ServerDegraded {
+            reason: "the disk is full".into(),
+            until: Some(DegradedUntil::Recovered),
+        };
+        assert_eq!(events(told.next(|| 0).await.unwrap()), [full]);
+        assert_eq!(told.trouble().as_deref(), Some("the disk is full"));
+        journal.mend(0);
+        assert_eq!(events(told.next(|| 0).await.unwrap()), [WireEvent::ServerRecovered]);
+        assert_eq!(told.trouble(), None);
+        journal.mend(0);
+        for follower in [&mut told, &mut slow] {
+            assert_eq!(events(follower.take(0, true).await.unwrap()), []);
+        }
+        assert_eq!(events(journal.follow(0).take(0, true).await.unwrap()), [damaged]);
     }
 
     #[tokio::test(start_paused = true)]

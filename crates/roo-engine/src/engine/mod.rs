@@ -538,7 +538,7 @@ impl Engine {
         let journal = self.registry.journal(&id, log.directory(), 0);
         if let Some(error) = trouble {
             let reason = format!("the request's directory can't be created: {error}");
-            journal.warn(self.now(), WireEvent::ServerDegraded { reason });
+            journal.warn(self.now(), WireEvent::ServerDegraded { reason, until: None });
         }
         // Whoever started it follows it.
         self.spawn(log, Tree::new(task), journal, first);
@@ -662,7 +662,7 @@ impl Engine {
         journal.reopen(log.last_seq());
         if let Some(damage) = damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
-            journal.warn(self.now(), WireEvent::ServerDegraded { reason });
+            journal.warn(self.now(), WireEvent::ServerDegraded { reason, until: None });
         }
         let known = Resumable::of(&tree);
         self.spawn(log, tree, journal, first);

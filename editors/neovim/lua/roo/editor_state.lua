@@ -2,8 +2,10 @@
 
 local M = {}
 
----@type string? What was said last, so that nothing is said twice.
-local last
+---@type table<integer, string> What each client was told last of the active file, by its id, so that nothing is said twice.
+local last = {}
+---@type table<integer, true> The clients that know the diagnostics.
+local informed = {}
 
 ---@return vim.lsp.Client?
 local function typed_client()
@@ -36,8 +38,8 @@ local function tell_active()
     },
   }
   local said = vim.inspect(params)
-  if said ~= last then
-    last = said
+  if said ~= last[client.id] then
+    last[client.id] = said
     client:notify('roo/editor/didChange', params)
   end
 end
@@ -72,13 +74,35 @@ local function tell_diagnostics(buffer)
   client:notify('roo/editor/diagnostics', { uri = vim.uri_from_bufnr(buffer), diagnostics = diagnostics })
 end
 
+--- Tells a new client what other tools have found already. A server that was started anew knows nothing.
+local function tell_known_diagnostics()
+  local client = typed_client()
+  if not client or informed[client.id] then
+    return
+  end
+  informed[client.id] = true
+  for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
+    if vim.api.nvim_buf_is_loaded(buffer) and #vim.diagnostic.get(buffer) > 0 then
+      tell_diagnostics(buffer)
+    end
+  end
+end
+
 ---@param group integer The group of the autocommands.
 function M.watch(group)
-  vim.api.nvim_create_autocmd({ 'BufEnter', 'CursorHold', 'LspAttach' }, {
+  vim.api.nvim_create_autocmd({ 'BufEnter', 'CursorHold' }, {
     group = group,
     callback = function()
-      -- A new server knows nothing.
       vim.schedule(tell_active)
+    end,
+  })
+  vim.api.nvim_create_autocmd('LspAttach', {
+    group = group,
+    callback = function()
+      vim.schedule(function()
+        tell_active()
+        tell_known_diagnostics()
+      end)
     end,
   })
   local due = {}

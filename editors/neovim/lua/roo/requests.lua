@@ -13,6 +13,13 @@ local current
 local begun = {}
 ---@type table<string, true> Requests to which the client is being attached.
 local attaching = {}
+-- Pauses before a request is attached to again whose events have ended, in milliseconds: for one attempt after the other, the
+-- last one for all further.
+local PAUSES = { 500, 1000, 2000, 5000, 15000, 60000 }
+---@type table<string, integer> How often each request was attached to again since its last event.
+local attempts = {}
+---@type table<string, table> The requests that will be attached to again after a pause, each with a table for that pause.
+local pauses = {}
 ---@type table<string, boolean> Tasks whose snapshot is being fetched; true when it is wanted once more.
 local fetching = {}
 local connected = true
@@ -85,6 +92,22 @@ local function catch_up(request)
   end)
 end
 
+--- Attaches again after a pause, as a request's events have ended. It grows with each attempt that has brought no event.
+---@param request roo.Request
+local function attach_later(request)
+  local root = request.root
+  attempts[root] = (attempts[root] or 0) + 1
+  local pause = {}
+  pauses[root] = pause
+  vim.defer_fn(function()
+    -- It may have been attached to meanwhile, or the server is gone.
+    if pauses[root] == pause then
+      pauses[root] = nil
+      M.attach(request)
+    end
+  end, PAUSES[math.min(attempts[root], #PAUSES)])
+end
+
 --- Follows a request from where this editor is.
 ---@param request roo.Request
 ---@param on_done? fun()
@@ -95,6 +118,7 @@ function M.attach(request, on_done)
   attaching[request.root] = true
   client.request('roo/task/attach', { taskId = request.root, afterSeq = request.seq }, function(result)
     attaching[request.root] = nil
+    pauses[request.root] = nil
     request.replayed_to = result.seq
     request.catching_up = true
     catch_up(request)
@@ -103,6 +127,11 @@ function M.attach(request, on_done)
     end
   end, function(error)
     attaching[request.root] = nil
+    if attempts[request.root] and vim.tbl_get(error, 'data', 'kind') ~= 'notFound' then
+      -- The user was told when the events ended.
+      attach_later(request)
+      return
+    end
     client.notify(("can't follow %s: %s"):format(request.title, error.message), vim.log.levels.ERROR)
   end)
 end
@@ -132,6 +161,7 @@ end
 function M.attach_all()
   connected = true
   attaching, fetching = {}, {}
+  attempts, pauses = {}, {}
   for _, request in pairs(requests) do
     M.attach(request)
   end
@@ -141,6 +171,7 @@ end
 --- The server is gone. What was being written is not known any more.
 function M.on_disconnect()
   connected = false
+  pauses = {}
   for _, request in pairs(requests) do
     request:forget_live()
   end
@@ -225,10 +256,16 @@ local told = {
 function M.on_event(params)
   local event = params.event
   if event.type == 'server.degraded' then
-    client.notify(event.reason, vim.log.levels.WARN)
-    if requests[params.rootId] and event.reason:find('attach again', 1, true) then
-      M.attach(requests[params.rootId])
+    -- What fails again is no news.
+    if event['until'] ~= 'attached' or not attempts[params.rootId] then
+      client.notify(event.reason, vim.log.levels.WARN)
     end
+    if event['until'] == 'attached' and requests[params.rootId] then
+      attach_later(requests[params.rootId])
+    end
+    return
+  elseif event.type == 'server.recovered' then
+    client.notify('the server works with full function again')
     return
   end
   local is_new = not requests[params.rootId]
@@ -242,6 +279,9 @@ function M.on_event(params)
     return
   elseif outcome == 'known' then
     return
+  end
+  if params.seq then
+    attempts[params.rootId] = nil
   end
   catch_up(request)
   if is_new and begun[params.rootId] then

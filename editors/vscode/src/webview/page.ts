@@ -185,8 +185,9 @@ function render(): void {
     else composer.focus();
   }
 
-  degraded.hidden = request?.degraded === undefined;
-  if (degraded.textContent !== (request?.degraded ?? "")) degraded.textContent = request?.degraded ?? "";
+  const warnings = (request?.warnings ?? []).map(({ reason }) => reason).join("\n");
+  degraded.hidden = warnings === "";
+  if (degraded.textContent !== warnings) degraded.textContent = warnings;
   renderQueue();
   renderFilter();
   composer.update(request, context, dock.current?.question);

@@ -97,14 +97,14 @@ test("a reload tells what still waits once, and nothing of what is over; a secon
 
     // The first window holds the task; the second one says so and can begin another.
     await editor.openSecondWindow();
-    await editor.pressInMessage("another window works on the task “Write two”", "Read It");
+    await editor.pressInMessage("another window or daemon works on the task “Write two”", "Read It");
     await editor.page.locator(".tab.active", { hasText: "Write two (read-only).md" }).waitFor({ timeout: DEADLINE });
     await until(async () => (await drawn(editor)).includes("Write two"), "the task can be read");
     // So can what the history lists.
     await editor.command("Roo: Open History");
     chat = await editor.chat();
     await chat.locator("#history .entry", { hasText: "Write two" }).click();
-    await editor.message("another window works on the task “Write two”");
+    await editor.message("another window or daemon works on the task “Write two”");
     chat = await start(editor, "Say something");
     await chat.locator(".said.completion_result", { hasText: "Done." }).waitFor({ timeout: DEADLINE });
   } catch (error) {

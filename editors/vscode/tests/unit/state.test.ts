@@ -26,7 +26,7 @@ const CREATED: Event = { type: "task.created", urid: "u", mode: "code", title: "
 function numbered(...events: Event[]): EventParams[] {
   let seq = 0;
   return events.map((event) => {
-    const live = ["message.delta", "tool.output", "tree.changed"].includes(event.type);
+    const live = ["message.delta", "tool.output", "tree.changed", "server.degraded", "server.recovered"].includes(event.type);
     return { rootId: ROOT, taskId: ROOT, at: 1, ...(live ? {} : { seq: (seq += 1) }), event };
   });
 }
@@ -230,6 +230,16 @@ test("the tree is the server's, and its sums are", () => {
     ],
   });
   assert.deepEqual(total(request), { tokens: 15, costUsd: 0.75 });
+});
+
+test("a warning stays until it is over, and one that lasts stays after that", () => {
+  const degraded = (reason: string, until?: "recovered"): Event => ({ type: "server.degraded", reason, ...(until && { until }) });
+  const reasons = (...events: Event[]): string[] => after(CREATED, ...events).warnings.map(({ reason }) => reason);
+  const damaged = degraded("the log is damaged");
+  assert.deepEqual(reasons(damaged, damaged), ["the log is damaged"]);
+  const full = [damaged, degraded("the disk is full", "recovered"), degraded("the disk can't be synced", "recovered")];
+  assert.deepEqual(reasons(...full), ["the log is damaged", "the disk can't be synced"]);
+  assert.deepEqual(reasons(...full, { type: "server.recovered" }), ["the log is damaged"]);
 });
 
 test("an event of a newer server counts and changes nothing else", () => {

@@ -18,7 +18,7 @@ use crate::cli::{CliError, run, tasks};
 use crate::live_settings::LiveSettings;
 use crate::masking::Mask;
 use crate::shell_word::shell_word;
-use crate::view::{MessageRole, RequestView, Update, newest_tree, waits_for_user};
+use crate::view::{MessageRole, RECOVERED, RequestView, Update, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
 use roo_engine::mentions::{self, MentionKind};
@@ -536,6 +536,7 @@ fn line_of(update: &Update<'_>) -> Option<String> {
             None => state.as_str().to_owned(),
         },
         Update::Warning { reason } => (*reason).to_owned(),
+        Update::Recovered => RECOVERED.to_owned(),
         _ => return None,
     })
 }

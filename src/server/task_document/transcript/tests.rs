@@ -152,6 +152,25 @@ fn running_text_stands_at_the_end_until_it_is_whole() {
 }
 
 #[test]
+fn a_warning_stands_at_the_end_until_it_is_over_and_one_about_the_log_stays() {
+    let degraded = |reason: &str, until: Option<&str>| {
+        let event = json!({ "type": "server.degraded", "reason": reason, "until": until });
+        ("t", event)
+    };
+    let mut events = begun();
+    let before = told(&events).render().text;
+    events.push(degraded("the log is damaged", None));
+    events.push(degraded("the disk is full", Some("recovered")));
+    events.push(degraded("the disk can't be synced", Some("recovered")));
+    let text = told(&events).render().text;
+    let warnings: Vec<&str> = text.lines().filter(|line| line.starts_with("**Warning:**")).collect();
+    assert_eq!(warnings, ["**Warning:** the log is damaged", "**Warning:** the disk can't be synced"]);
+    events.push(("t", json!({ "type": "server.recovered" })));
+    let text = told(&events).render().text;
+    assert_eq!(text.replace("**Warning:** the log is damaged\n\n", ""), before);
+}
+
+#[test]
 fn what_a_request_tells_is_the_same_with_and_without_running_text() {
     let whole: Vec<(&str, Value)> = begun();
     let mut live = whole.clone();

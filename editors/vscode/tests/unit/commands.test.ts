@@ -1,0 +1,22 @@
+// What commands say to the user.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { notifications, registered } from "./editor.ts";
+import type { Hands } from "../../src/commands.ts";
+
+const { registerCommands } = await import("../../src/commands.ts");
+
+test("whoever changes a key is told what becomes of running tasks, which go on in the earlier daemon where there is one", async () => {
+  const said: (string | undefined)[] = [];
+  for (const sharesDaemon of [false, true]) {
+    registerCommands({ keys: { set: async () => true, remove: async () => true }, connection: () => undefined, sharesDaemon: () => sharesDaemon } as unknown as Hands);
+    for (const name of ["roo.setApiKey", "roo.removeApiKey"]) {
+      await registered.get(name)?.();
+      said.push(notifications.pop());
+    }
+  }
+  const begin = "The change takes effect when the server restarts. ";
+  const own = `${begin}Running tasks can be resumed.`;
+  const shared = `${begin}Running tasks go on in the earlier daemon, where “roo-lsp attach” reaches them. After “roo-lsp daemon stop” they can be resumed here.`;
+  assert.deepEqual(said, [own, own, shared, shared]);
+});
