@@ -16,7 +16,7 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending};
-use crate::daemon::{self, DaemonPlace, FromRequest, LostDaemons, RequestClient, RequestStatus};
+use crate::daemon::{self, DaemonPlace, FoundDaemon, FromRequest, LostDaemons, RequestClient, RequestStatus};
 use crate::view::{Prompt, newest_tree};
 use roo_protocol::event::{DegradedUntil, Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -38,9 +38,7 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
     let context = SessionContext::find(&common)?;
     let found = daemon::find_resumed(&context.directories).await;
     let found = found.map_err(|error| CliError::Other(error.to_string()))?;
-    let live = found.into_iter().filter_map(|found| Some((found.place, found.status.ok()?.requests)));
-    let live = live.flat_map(|(place, requests)| requests.into_iter().map(move |it| (place.clone(), it)));
-    let (place, request) = choose(live.collect(), &context, attach.request.as_deref())?;
+    let (place, request) = choose(Live::of(found), &context, attach.request.as_deref())?;
     let mut signals = Signals::listen()?;
     let client = RequestClient::connect(&place, &request.id, TERMINAL_USER, 0).await;
     let (client, newest) = client.map_err(|error| CliError::Other(error.to_string()))?;
@@ -126,9 +124,30 @@ impl Left {
     }
 }
 
+/// The live requests, as far as daemons tell.
+#[derive(Default)]
+struct Live {
+    requests: Vec<(DaemonPlace, RequestStatus)>,
+    /// Why a daemon, which may have others, can't be asked.
+    problem: Option<String>,
+}
+
+impl Live {
+    fn of(found: Vec<FoundDaemon>) -> Self {
+        let mut live = Self::default();
+        for FoundDaemon { place, status } in found {
+            match status {
+                Ok(status) => live.requests.extend(status.requests.into_iter().map(|it| (place.clone(), it))),
+                Err(error) => live.problem = Some(error.to_string()),
+            }
+        }
+        live
+    }
+}
+
 /// The request that is meant: the one of this name, or the only one of the workspace.
 fn choose(
-    live: Vec<(DaemonPlace, RequestStatus)>,
+    live: Live,
     context: &SessionContext,
     name: Option<&str>,
 ) -> Result<(DaemonPlace, RequestStatus), CliError> {
@@ -139,7 +158,12 @@ fn choose(
         }
         None => request.folders.contains(&context.folder),
     };
-    let (mut meant, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|(_, request)| is_meant(request));
+    let Live { requests, problem } = live;
+    let (mut meant, others): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|(_, request)| is_meant(request));
+    if let (true, Some(problem)) = (meant.is_empty(), problem) {
+        return Err(CliError::Other(format!("a daemon can't be asked: {problem}")));
+    }
     match (meant.len(), name) {
         (1, _) => meant.pop().ok_or_else(|| CliError::Other("no request is live".to_owned())),
         (0, _) if others.is_empty() => Err(CliError::Other(

@@ -23,13 +23,14 @@ use super::services::{WorkspaceOpening, WorkspaceServices, open_customization};
 use super::subscription::Requests;
 use crate::live_settings::{Configured, LiveSettings};
 use crate::view::waits_for_user;
-use roo_engine::engine::EngineError;
 use roo_engine::engine::clock::Clock;
+use roo_engine::engine::{Engine, EngineError};
 use roo_formats::config::{Directories, Layer};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{Digest, TaskId, Urid};
 use roo_protocol::task::TaskState;
+use roo_protocol::tree::TreeNode;
 use roo_text::position::Encoding;
 use roo_workspace::{AttachedEditor, Attachment};
 
@@ -288,25 +289,21 @@ impl SharedEngines {
         }
     }
 
-    /// Goes on with the requests that were left in this engine, if its user wants that. Who looks at one of the others finds it
-    /// interrupted.
+    /// Goes on with the requests that were left in this engine, if its user wants that, and that have not ended since. Who looks
+    /// at one of the others finds it interrupted.
     async fn resume_in(&self, engine: &EngineMark, services: &WorkspaceServices) {
         let resumes = services.settings.newest().settings.daemon.resume_after_crash;
         for request in self.left.take_in(engine) {
             let resumed = match resumes && !self.ending.is_cancelled() {
-                true => services.engine.resume(&request).await,
-                false => {
-                    self.left.unmark(&request).await;
-                    Ok(())
-                }
+                true => resume_unasked(&services.engine, &request).await,
+                false => Ok(false),
             };
-            match resumed {
-                // Its user was faster, and its events tell how it is.
-                Ok(()) | Err(EngineError::WrongState { .. }) => {}
-                Err(error) => {
-                    tracing::warn!(%error, %request, "a request that was under way can't be resumed");
-                    self.left.unmark(&request).await;
-                }
+            let is_under_way = resumed.unwrap_or_else(|error| {
+                tracing::warn!(%error, %request, "a request that was under way can't be resumed");
+                false
+            });
+            if !is_under_way {
+                self.left.unmark(&request).await;
             }
             self.left.settle(&request);
             self.tell_activity();
@@ -477,12 +474,12 @@ impl SharedEngines {
         self.activity.subscribe()
     }
 
-    /// The requests that live here, by their ids. Reads their logs.
+    /// The requests that live here, by their ids.
     pub(crate) async fn requests(&self) -> Vec<LiveRequest> {
         self.requests_and(&[]).await
     }
 
-    /// The requests that live here, and these, which have lived here before. Reads their logs.
+    /// The requests that live here, and these, which have lived here before. Reads the logs of those that no longer do.
     pub(crate) async fn requests_and(&self, others: &[TaskId]) -> Vec<LiveRequest> {
         let engines = self.all_open();
         let found = engines.iter().map(|engine| engine.requests_and(others));
@@ -495,7 +492,7 @@ impl SharedEngines {
         all.into_iter().map(|(request, _)| request).collect()
     }
 
-    /// Returns whether a request goes on without its user, or is about to. Reads the logs.
+    /// Returns whether a request goes on without its user, or is about to.
     pub(crate) async fn are_at_work(&self) -> bool {
         !self.resuming().is_empty() || self.requests().await.iter().any(|request| request.is_at_work)
     }
@@ -580,30 +577,35 @@ impl SharedEngine {
     /// The requests that live here, and those of the others that its workspace has; each with whether it lives here.
     async fn requests_and(&self, others: &[TaskId]) -> Vec<(LiveRequest, bool)> {
         let engine = &self.services.engine;
-        let mut ids: Vec<(TaskId, bool)> =
-            engine.journals().iter().map(|journal| (journal.root().clone(), true)).collect();
-        for other in others {
-            if !ids.iter().any(|(id, _)| id == other) {
-                ids.push((other.clone(), false));
-            }
-        }
+        let mut ids: Vec<TaskId> = engine.journals().iter().map(|journal| journal.root().clone()).collect();
+        let others: Vec<&TaskId> = others.iter().filter(|other| !ids.contains(other)).collect();
+        ids.extend(others.into_iter().cloned());
         let mut all = Vec::new();
-        for (id, lives) in ids {
-            let Ok(known) = engine.resumable(&id).await else { continue };
-            let Some(root) = known.nodes.first() else { continue };
-            let request = LiveRequest {
-                id: root.id.clone(),
-                urid: known.urid,
-                title: root.title.clone(),
-                state: root.state,
-                is_at_work: lives && root.state != TaskState::Interrupted && !waits_for_user(&known.nodes),
-                waiting: known.nodes.iter().filter(|node| node.state == TaskState::Waiting).count(),
-                folders: self.place.folders.clone(),
-                connections: self.members.count(),
+        for id in ids {
+            // A client waits for this only a while, and logs may be long.
+            let (lives, known) = match engine.live_tree(&id).await {
+                Some(known) => (true, Some(known)),
+                None => (false, engine.resumable(&id).await.ok().map(|known| (known.urid, known.nodes))),
             };
-            all.push((request, lives));
+            let request = known.and_then(|(urid, nodes)| self.request(urid, &nodes, lives));
+            all.extend(request.map(|request| (request, lives)));
         }
         all
+    }
+
+    /// A request by its tree.
+    fn request(&self, urid: Urid, nodes: &[TreeNode], lives: bool) -> Option<LiveRequest> {
+        let root = nodes.first()?;
+        Some(LiveRequest {
+            id: root.id.clone(),
+            urid,
+            title: root.title.clone(),
+            state: root.state,
+            is_at_work: lives && root.state != TaskState::Interrupted && !waits_for_user(nodes),
+            waiting: nodes.iter().filter(|node| node.state == TaskState::Waiting).count(),
+            folders: self.place.folders.clone(),
+            connections: self.members.count(),
+        })
     }
 
     /// Stops its requests, leaving them to be resumed, and ends its servers.
@@ -615,6 +617,20 @@ impl SharedEngine {
         }
         // Each has its own, short time; what is deaf is killed.
         self.services.engine.end_servers().await;
+    }
+}
+
+/// Goes on with a request that a process was killed with. Returns whether it is under way: its user may have cancelled it since, by
+/// a process that knows of no marks.
+async fn resume_unasked(engine: &Engine, request: &TaskId) -> Result<bool, EngineError> {
+    let known = engine.resumable(request).await?;
+    if known.nodes.first().is_none_or(|root| root.state.is_final()) {
+        return Ok(false);
+    }
+    match engine.resume_interrupted(request).await {
+        // Its user was faster, and its events tell how it is.
+        Ok(()) | Err(EngineError::WrongState { .. }) => Ok(true),
+        Err(error) => Err(error),
     }
 }
 

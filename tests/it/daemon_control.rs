@@ -120,6 +120,10 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     let listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o600)).unwrap();
     assert_serves_itself(user.typed(), "doesn't answer");
+    let attached = user.run(&["attach"]);
+    let said = String::from_utf8_lossy(&attached.stderr);
+    assert!(said.contains("a daemon can't be asked: the daemon doesn't answer"), "{said}");
+    assert_eq!(attached.status.code(), Some(1));
     drop(listener);
     fs::remove_file(&socket).unwrap();
 }
@@ -164,6 +168,21 @@ fn a_daemon_is_shown_stopped_and_started_anew() {
     assert_ne!(user.process(), first);
     let log = text(&user.run(&["daemon", "logs"]));
     assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn how_requests_are_is_told_without_reading_their_logs() {
+    let user = DaemonUser::playing(ASKS);
+    let mut client = user.typed();
+    let task = client.start_task("Ask me something");
+    client.event("question.asked");
+    let (log, elsewhere) = (user.home.log(&task), user.home.path("log"));
+    fs::rename(&log, &elsewhere).unwrap();
+    let request = user.daemon()["requests"][0].clone();
+    fs::rename(&elsewhere, &log).unwrap();
+    let told = (&request["state"], &request["waiting"], &request["isAtWork"], &request["title"]);
+    assert_eq!(told, (&json!("waiting"), &json!(1), &json!(false), &json!("Ask me something")));
+    assert_eq!(client.shut_down(), 0);
 }
 
 #[test]

@@ -152,6 +152,19 @@ fn a_request_waits_a_while_for_its_editor_and_then_goes_on_without() {
 }
 
 #[test]
+fn what_its_user_has_cancelled_since_does_not_go_on() {
+    let user = resuming();
+    let (urid, task) = interrupted(&user);
+    let output = user.run(&["tasks", "cancel", &urid]);
+    assert!(output.status.success() && is_marked(&user, &task), "{output:?}");
+    assert!(user.run(&["daemon", "restart"]).status.success());
+    assert_eq!(settled(&user)["requests"], json!([]));
+    let log = fs::read_to_string(user.home.log(&task)).unwrap();
+    assert!(!log.contains("\"resumed\""), "{log}");
+    assert!(!is_marked(&user, &task), "no later daemon looks at it again");
+}
+
+#[test]
 fn an_orderly_end_leaves_nothing_to_go_on_with() {
     let user = resuming();
     detached(&user, &[]);

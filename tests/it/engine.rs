@@ -424,6 +424,23 @@ mod cancelling {
         };
         assert!(!fixture.engine.respond(params, "late").await.unwrap().accepted);
     }
+
+    #[tokio::test]
+    async fn what_was_cancelled_goes_on_only_if_its_user_says_so() {
+        let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Run").await;
+        task.until(asked).await;
+        fixture.engine.cancel(&task.task).await.unwrap();
+        task.end().await;
+        let unasked = fixture.engine.resume_interrupted(&task.task).await;
+        assert!(matches!(unasked, Err(EngineError::WrongState { .. })), "{unasked:?}");
+        assert_eq!(task.snapshot().await.item.state, TaskState::Cancelled);
+        fixture.engine.resume(&task.task).await.unwrap();
+        let runs =
+            |event: &Event| matches!(event, Event::TaskState { state: TaskState::Running, .. }).then_some(());
+        task.until(runs).await;
+    }
 }
 
 /// An engine on a model endpoint.

@@ -40,6 +40,7 @@ use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::{OptionKind, QuestionKind};
 use roo_protocol::ids::{CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
+use roo_protocol::tree::TreeNode;
 use roo_sandbox::exec::redaction::holds_secret;
 use roo_text::render::one_line;
 
@@ -121,6 +122,8 @@ pub(super) struct Actor {
     /// The right to have the log open.
     log_descriptor: Option<DescriptorPermit>,
     tree: Tree,
+    /// Tells who asks what the tree has become.
+    tell_nodes: watch::Sender<Vec<TreeNode>>,
     journal: Arc<Journal>,
     mailbox: mpsc::Receiver<ActorMessage>,
     sender: mpsc::WeakSender<ActorMessage>,
@@ -159,7 +162,7 @@ impl Actor {
     pub(super) fn new(
         current: Arc<CurrentServices>,
         log: RequestLog,
-        tree: Tree,
+        (tree, tell_nodes): (Tree, watch::Sender<Vec<TreeNode>>),
         journal: Arc<Journal>,
         (sender, mailbox): (&mpsc::Sender<ActorMessage>, mpsc::Receiver<ActorMessage>),
         registry: Arc<Registry>,
@@ -171,6 +174,7 @@ impl Actor {
             log,
             log_descriptor: None,
             tree,
+            tell_nodes,
             journal,
             mailbox,
             sender: sender.downgrade(),
@@ -556,6 +560,11 @@ impl Actor {
                 self.check(task, &input)?;
                 Ok(CommandOutcome::Input(input, Reply::Done))
             }
+            Command::ResumeInterrupted if !interrupted => {
+                let problem = format!("it is {}; it was not interrupted", task.state().as_str());
+                Err(EngineError::WrongState { task: task.id.clone(), problem })
+            }
+            Command::ResumeInterrupted => Ok(CommandOutcome::Input(Box::new(Input::Resume), Reply::Done)),
             Command::Respond { approval_id, digest, option_id, opened, text, review, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
@@ -826,7 +835,9 @@ impl Actor {
         self.report_trace_problem();
         self.journal.append(&records);
         if records.iter().any(|record| record.event.changes_tree()) {
-            self.journal.set_tree(self.log.last_seq(), at, self.tree.nodes());
+            let nodes = self.tree.nodes();
+            self.tell_nodes.send_replace(nodes.clone());
+            self.journal.set_tree(self.log.last_seq(), at, nodes);
         }
         self.publish();
         if state != self.tree.state() || first == 1 {

@@ -37,6 +37,8 @@ pub(super) enum ActorMessage {
 pub(super) enum Command {
     /// An input that needs no check.
     Input(Box<Input>),
+    /// The task goes on if it is interrupted, and no other does: whether it was ended is known here alone.
+    ResumeInterrupted,
     /// An answer to an approval.
     Respond {
         approval_id: String,

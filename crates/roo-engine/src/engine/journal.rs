@@ -786,7 +786,7 @@ mod tests {
         };
         let (mut told, mut slow) = (journal.follow(0), journal.follow(0));
         for follower in [&mut told, &mut slow] {
-            assert_eq!(events(follower.next(|| 0).await.unwrap()), [damaged.clone()]);
+            assert_eq!(events(follower.next(|| 0).await.unwrap()), std::slice::from_ref(&damaged));
         }
         journal.degrade(0, "the disk is full".into());
         let full = WireEvent::ServerDegraded {

@@ -203,6 +203,10 @@ struct Live {
     journal: Arc<Journal>,
     /// Whether the first events are in the log; closed when the actor ended before.
     begun: watch::Receiver<bool>,
+    /// Its id for people.
+    urid: Urid,
+    /// Its invocation tree, as its newest events have made it.
+    nodes: watch::Receiver<Vec<TreeNode>>,
 }
 
 /// The requests that live in this process: those that are not at their end, and those that somebody
@@ -453,6 +457,16 @@ impl Engine {
         self.registry.live().contains_key(request)
     }
 
+    /// The invocation tree of a request that lives in this process, and the request's id for people; none for any other. Its log
+    /// is not read.
+    pub async fn live_tree(&self, request: &TaskId) -> Option<(Urid, Vec<TreeNode>)> {
+        self.begun(request).await;
+        let live = self.registry.live();
+        let live = live.get(request)?;
+        let nodes = live.nodes.borrow().clone();
+        Some((live.urid.clone(), nodes))
+    }
+
     /// Tells when a request that is at its end leaves this process: whoever goes on with it opens it again.
     pub fn left(&self) -> watch::Receiver<()> {
         self.registry.left.subscribe()
@@ -571,6 +585,7 @@ impl Engine {
     /// Begins to drive a request. What is returned is told when its first events are in the log.
     fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {
         let (begin, begun) = watch::channel(false);
+        let (tell_nodes, nodes) = watch::channel(tree.nodes());
         let reserve = self.services.reserve.clone();
         roo_durable::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
@@ -578,17 +593,17 @@ impl Engine {
             }
         });
         let (sender, mailbox) = mpsc::channel(MAILBOX);
-        let id = tree.root().id.clone();
+        let (id, urid) = (tree.root().id.clone(), tree.root().urid.clone());
         let actor = Actor::new(
             Arc::clone(&self.current),
             log,
-            tree,
+            (tree, tell_nodes),
             Arc::clone(&journal),
             (&sender, mailbox),
             Arc::clone(&self.registry),
             self.cancel.child_token(),
         );
-        self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal), begun });
+        self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal), begun, urid, nodes });
         tokio::spawn(actor.run(first, begin));
         // Nobody may be listening.
         let _ = self.opened.send(journal);
@@ -856,6 +871,17 @@ impl Engine {
         let services = self.current.read().await;
         check_faults(&services)?;
         self.input(task, Input::Resume).await
+    }
+
+    /// Lets a request go on that was interrupted, which nobody has asked for. One that has ended stays as it is: to cancel it is
+    /// to want nothing more of it.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] for one that is not interrupted, and as [`Engine::resume`].
+    pub async fn resume_interrupted(&self, request: &TaskId) -> Result<(), EngineError> {
+        let services = self.current.read().await;
+        check_faults(&services)?;
+        self.command(request, Command::ResumeInterrupted).await.map(|_| ())
     }
 
     /// Changes a waiting message.
