@@ -33,6 +33,8 @@ mod nats;
 mod private_socket;
 mod roo_api;
 mod roo_follower;
+#[cfg(test)]
+mod scripted_engine;
 pub mod server;
 mod shell_word;
 mod view;

@@ -10,6 +10,8 @@
 
 mod command;
 mod instance;
+#[cfg(test)]
+mod plain_server;
 mod requests;
 mod server;
 

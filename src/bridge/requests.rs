@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, EngineError, Follower};
-use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
+use roo_protocol::event::{Event, EventParams, OptionKind};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
     ApprovalRespondParams, HistoryItem, QuestionAnswerParams, SendWhen, TaskSendParams, TaskStartParams,
@@ -189,14 +189,7 @@ impl Requests {
             engine.send(TaskSendParams { task_id, text, images, when }).await?;
             return Ok(());
         };
-        // Leave to go on, and what a server is told, are the user's to give.
-        if matches!(
-            question.kind,
-            QuestionKind::AutoApprovalMaxReqReached
-                | QuestionKind::ChangesUnknown
-                | QuestionKind::McpElicitation
-        ) && !self.setup.takes_approvals
-        {
+        if question.kind.is_for_user_alone() && !self.setup.takes_approvals {
             return Err(CommandError::ForUser(question.text));
         }
         let answer = QuestionAnswerParams { question_id: question.question_id, text, images };

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::command::{self, InstanceCommand, TaskCommand};
 use super::requests::{CommandError, Requests, Setup};
 use crate::nats::{Connection, IncomingMessage, NatsError, Subscription};
+
+/// Time for commands that are under way at the end, and then for telling of the end. A server that is away would keep both longer.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// An instance that listens.
 pub(crate) struct Bridge {
@@ -48,15 +52,33 @@ impl Bridge {
     /// Serves until it is told to end. Then all requests are left to be resumed.
     pub(crate) async fn serve(mut self, told_to_end: impl Future<Output = ()>) {
         let work = TaskTracker::new();
+        // While the server is away, what is told it waits until it is back; the end doesn't.
+        tokio::select! {
+            biased;
+            () = told_to_end => {}
+            () = self.listen(&work) => {}
+        }
+        work.close();
+        if timeout(GRACE, work.wait()).await.is_err() {
+            tracing::warn!("commands that were under way are not answered");
+        }
+        self.end.cancel();
+        work.wait().await;
+        self.requests.shut_down().await;
+        self.take_leave().await;
+    }
+
+    /// Registers, and has what comes in carried out, until the connection is closed.
+    async fn listen(&mut self, work: &TaskTracker) {
         announce(&self.requests, "register").await;
         let mut heartbeats = tokio::time::interval(self.heartbeat);
+        // Those that a server was away for are over.
+        heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once, and registering was one.
         heartbeats.tick().await;
-        tokio::pin!(told_to_end);
         loop {
             let (channel, message) = tokio::select! {
                 biased;
-                () = &mut told_to_end => break,
                 _ = heartbeats.tick() => {
                     announce(&self.requests, "heartbeat").await;
                     continue;
@@ -67,20 +89,27 @@ impl Bridge {
                 message = self.joins.next() => (Channel::Join, message),
                 message = self.leaves.next() => (Channel::Leave, message),
             };
-            let Some(message) = message else { break };
+            let Some(message) = message else { return };
             let (requests, connection) = (Arc::clone(&self.requests), self.connection.clone());
             // What takes long holds up nobody else.
-            work.spawn(async move {
+            work.spawn(self.end.clone().run_until_cancelled_owned(async move {
                 let done = carry_out(&requests, channel, &message).await;
                 answer(&connection, &message, done).await;
-            });
+            }));
         }
-        work.close();
-        work.wait().await;
-        self.end.cancel();
-        announce(&self.requests, "unregister").await;
-        self.requests.shut_down().await;
-        self.connection.flush().await;
+    }
+
+    /// Tells the server that the instance ends. Where that is away, the missing heartbeat tells.
+    async fn take_leave(&self) {
+        let told = async {
+            announce(&self.requests, "unregister").await;
+            self.connection.flush().await;
+        };
+        tokio::select! {
+            () = told => {}
+            () = self.connection.lost() => {}
+            () = sleep(GRACE) => {}
+        }
     }
 }
 
@@ -147,7 +176,35 @@ async fn announce(requests: &Arc<Requests>, what: &str) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
+    use crate::bridge::plain_server::{PlainServer, setup};
+    use crate::scripted_engine::ScriptedEngine;
+
+    /// No end of a bridge may take longer than this.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn it_ends_while_its_server_is_away_and_takes_nothing_more() {
+        let server = PlainServer::start().await;
+        let scripted = ScriptedEngine::new("turns: []\n", json!({}));
+        let connection = server.connection.clone();
+        let setup = Setup { heartbeat: Duration::from_millis(10), ..setup(&scripted) };
+        let bridge = Bridge::open(connection.clone(), setup).await.unwrap();
+        let (tell, told) = oneshot::channel::<()>();
+        let serving = tokio::spawn(bridge.serve(async {
+            let _ = told.await;
+        }));
+        server.end();
+        let is_taken = async || {
+            let message = connection.publish("roo.other".to_owned(), vec![]);
+            timeout(Duration::from_secs(1), message).await.is_ok()
+        };
+        while is_taken().await {}
+        tell.send(()).unwrap();
+        timeout(PATIENCE, serving).await.expect("it ends").unwrap();
+    }
 
     #[test]
     fn a_branch_is_one_word_of_a_subject() {

@@ -338,7 +338,7 @@ impl Requests {
         self.ensure_followed(&task).await?;
         let state = self.engine.get(&task).await?.item.state;
         let Resumable { questions, .. } = self.engine.resumable(&task).await?;
-        let asked = questions.into_iter().find(|(_, question)| is_for_client(question.kind));
+        let asked = questions.into_iter().find(|(_, question)| !question.kind.is_for_user_alone());
         if let Some((_, PendingQuestion { question_id, .. })) = asked {
             if state == TaskState::Interrupted {
                 self.engine.resume(&task).await?;
@@ -525,7 +525,7 @@ impl Requests {
             .chain(
                 questions
                     .iter()
-                    .filter(|(_, question)| !is_for_client(question.kind))
+                    .filter(|(_, question)| question.kind.is_for_user_alone())
                     .map(|(_, question)| question.text.clone()),
             )
             .collect();
@@ -546,15 +546,4 @@ impl Requests {
 /// Returns whether a request has ended, by the tree of its tasks.
 fn has_ended(nodes: &[TreeNode], request: &TaskId) -> bool {
     nodes.iter().any(|node| node.id == *request && node.state.is_final())
-}
-
-/// Returns whether a client may answer such a question. Leave to go on, to spend more and to tell a server something is the
-/// user's to give.
-fn is_for_client(kind: QuestionKind) -> bool {
-    match kind {
-        QuestionKind::Followup | QuestionKind::MistakeLimitReached | QuestionKind::ApiReqFailed => true,
-        QuestionKind::AutoApprovalMaxReqReached
-        | QuestionKind::ChangesUnknown
-        | QuestionKind::McpElicitation => false,
-    }
 }

@@ -227,7 +227,7 @@ impl Connection {
     }
 
     /// Waits until the connection is lost.
-    pub(super) async fn lost(&self) {
+    pub(crate) async fn lost(&self) {
         // The sender lives as long as the client.
         let _ = self.is_connected.clone().wait_for(|is_connected| !*is_connected).await;
     }

@@ -27,6 +27,8 @@ pub(crate) enum CheckoutError {
     Git(#[from] GitFailure),
     #[error("the commit {0} is not in what was submitted")]
     NoCommit(String),
+    #[error("git can't read the bundle that was submitted: {0}")]
+    Bundle(String),
     #[error("the checkout can't be made in {}: {source}", path.display())]
     Files { path: PathBuf, source: io::Error },
 }
@@ -73,13 +75,14 @@ impl Checkout {
             Source::Bundle { .. } => "+HEAD:refs/heads/submitted",
             Source::Repository { .. } => "+refs/heads/*:refs/heads/submitted/*",
         };
-        git(&repository, &[&fetch[..], &[refs.into()]].concat(), &[], &[], ANSWER).await?;
-        let named = format!("{}^{{commit}}", commit.as_str());
-        let found =
-            line(&repository, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await;
-        if found.is_err() {
-            return Err(CheckoutError::NoCommit(commit.as_str().to_owned()));
+        if let Err(failure) = git(&repository, &[&fetch[..], &[refs.into()]].concat(), &[], &[], ANSWER).await
+        {
+            if let Source::Bundle { .. } = source {
+                check_bundle(&repository, bundle).await?;
+            }
+            return Err(failure.into());
         }
+        find_commit(&repository, commit.as_str()).await?;
         let branch = format!("refs/heads/{BRANCH}");
         line(&repository, &["update-ref", &branch, commit.as_str()], &[]).await?;
         line(&repository, &["symbolic-ref", "HEAD", &branch], &[]).await?;
@@ -190,10 +193,32 @@ pub(crate) async fn bundle(
     Ok(())
 }
 
+/// Finds out whether a bundle is the reason why nothing could be fetched from it. Its head is read, and what it builds on; what is
+/// wrong in its objects is not told from a disk that is full.
+async fn check_bundle(repository: &Path, bundle: &Path) -> Result<(), CheckoutError> {
+    let verify = ["bundle".as_ref(), "verify".as_ref(), "--quiet".as_ref(), bundle.as_os_str()];
+    match line(repository, &verify, &[]).await {
+        Err(GitFailure::Refused { reason, .. }) => return Err(CheckoutError::Bundle(reason)),
+        verified => drop(verified?),
+    }
+    let heads = ["bundle".as_ref(), "list-heads".as_ref(), bundle.as_os_str(), "HEAD".as_ref()];
+    match line(repository, &heads, &[]).await?.is_empty() {
+        true => Err(CheckoutError::Bundle("it has no HEAD".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// The id of a commit of a repository.
 pub(crate) async fn commit(folder: &Path, name: &str) -> Result<CommitId, CheckoutError> {
+    let id = find_commit(folder, name).await?;
+    CommitId::parse(&id).ok_or_else(|| CheckoutError::NoCommit(name.to_owned()))
+}
+
+/// The same as git prints it.
+async fn find_commit(folder: &Path, name: &str) -> Result<String, CheckoutError> {
     let named = format!("{name}^{{commit}}");
-    let id = line(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await;
-    let id = id.ok().and_then(|id| CommitId::parse(&id));
-    id.ok_or_else(|| CheckoutError::NoCommit(name.to_owned()))
+    match line(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await {
+        Err(GitFailure::Refused { .. }) => Err(CheckoutError::NoCommit(name.to_owned())),
+        found => Ok(found?),
+    }
 }

@@ -2,7 +2,7 @@
 
 use roo_engine::engine::{Engine, EngineError};
 use roo_protocol::event::OptionKind;
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{QuestionId, TaskId};
 use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,6 +49,10 @@ pub(super) enum ControlError {
     Rule(String),
     #[error("no such approval waits")]
     NotWaiting,
+    #[error("no such question waits")]
+    NotAsked,
+    #[error("the question is for the user of this worker, which was started without `--on-ask ask`: {0}")]
+    ForUser(String),
     #[error("it was answered by {0} before")]
     Late(String),
     #[error(transparent)]
@@ -92,6 +96,9 @@ pub(super) async fn carry_out(
             if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
         }
         Control::Answer(answer) => {
+            if when_asked != WhenAsked::Ask {
+                check_question(engine, request, &answer.question_id).await?;
+            }
             let answered = engine.answer(answer, CLIENT).await?;
             if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
         }
@@ -103,9 +110,86 @@ pub(super) async fn carry_out(
     }
 }
 
+/// Refuses to answer what the user of this machine has left to nobody, such as whether limits may be exceeded.
+async fn check_question(
+    engine: &Engine,
+    request: &TaskId,
+    question_id: &QuestionId,
+) -> Result<(), ControlError> {
+    let waiting = engine.resumable(request).await?.questions;
+    let asked = waiting.into_iter().find(|(_, question)| question.question_id == *question_id);
+    let (_, question) = asked.ok_or(ControlError::NotAsked)?;
+    if question.kind.is_for_user_alone() {
+        return Err(ControlError::ForUser(question.text));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use roo_protocol::event::{Event, QuestionKind};
+    use roo_protocol::task::{PendingQuestion, TaskStartParams};
+
     use super::*;
+    use crate::scripted_engine::ScriptedEngine;
+
+    /// Works on a todo list until it is asked whether it may go on beyond its limit of one model request.
+    const BUSY: &str =
+        "turns: [{ calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }], repeat: true }]\n";
+    /// Asks whoever answers.
+    const ASKS: &str = "turns: [{ calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This }] } }] }]\n";
+
+    /// Starts a request, and waits until it asks something.
+    async fn asking(engine: &Engine) -> (TaskId, PendingQuestion) {
+        let params = TaskStartParams { prompt: "Do it.".to_owned(), ..TaskStartParams::default() };
+        let request = engine.start(params).unwrap().task_id;
+        let mut follower = engine.follow(&request, 0).await.unwrap();
+        loop {
+            for params in follower.next(|| engine.now()).await.unwrap() {
+                if let Event::QuestionAsked { question } = &params.event {
+                    return (request, question.clone());
+                }
+            }
+        }
+    }
+
+    async fn answered(
+        engine: &Engine,
+        request: &TaskId,
+        question: &PendingQuestion,
+        when_asked: WhenAsked,
+    ) -> Result<(), ControlError> {
+        let (question_id, text) = (question.question_id.clone(), question.suggestions[0].text.clone());
+        let said = Control::Answer(QuestionAnswerParams { question_id, text, images: vec![] });
+        carry_out(engine, request, when_asked, &serde_json::to_vec(&said).unwrap()).await
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn leave_to_go_on_beyond_limits_is_taken_only_where_approvals_are() {
+        let limits = serde_json::json!({ "limits": { "requests": 1 } });
+        let ScriptedEngine { engine, .. } = &ScriptedEngine::new(BUSY, limits);
+        let (request, question) = asking(engine).await;
+        assert_eq!(question.kind, QuestionKind::AutoApprovalMaxReqReached);
+        for when_asked in [WhenAsked::Deny, WhenAsked::Allow] {
+            let refused = answered(engine, &request, &question, when_asked).await;
+            assert!(matches!(refused, Err(ControlError::ForUser(_))), "{refused:?}");
+        }
+        assert_eq!(engine.resumable(&request).await.unwrap().questions.len(), 1, "it still waits");
+        answered(engine, &request, &question, WhenAsked::Ask).await.unwrap();
+        engine.shutdown().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_the_model_asks_is_answered_over_nats_by_whoever_submitted_it() {
+        let ScriptedEngine { engine, .. } = &ScriptedEngine::new(ASKS, serde_json::json!({}));
+        let (request, question) = asking(engine).await;
+        let other =
+            PendingQuestion { question_id: QuestionId::new(format!("{request}.1")), ..question.clone() };
+        let unknown = answered(engine, &request, &other, WhenAsked::Deny).await;
+        assert!(matches!(unknown, Err(ControlError::NotAsked)), "{unknown:?}");
+        answered(engine, &request, &question, WhenAsked::Deny).await.unwrap();
+        engine.shutdown().await;
+    }
 
     #[test]
     fn what_is_said_is_read_as_it_is_written() {

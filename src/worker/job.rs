@@ -53,6 +53,9 @@ pub(super) enum JobError {
     /// What was submitted can't be worked on, by no worker.
     #[error("{0}")]
     Submission(String),
+    /// Git failed here and now: a repository can't be reached, or the disk is full.
+    #[error(transparent)]
+    Git(GitFailure),
     #[error("the checkout has no place: {0}")]
     Place(std::io::Error),
     /// The settings of this machine can't be used.
@@ -76,7 +79,8 @@ impl From<CheckoutError> for JobError {
             CheckoutError::Files { source, .. } | CheckoutError::Git(GitFailure::Start(source)) => {
                 Self::Place(source)
             }
-            CheckoutError::Git(_) | CheckoutError::NoCommit(_) => Self::Submission(error.to_string()),
+            CheckoutError::Git(failure) => Self::Git(failure),
+            CheckoutError::NoCommit(_) | CheckoutError::Bundle(_) => Self::Submission(error.to_string()),
         }
     }
 }
@@ -427,9 +431,49 @@ async fn until(deadline: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use roo_protocol::ids::TaskId;
 
     use super::*;
+    use crate::worker::checkout;
+    use crate::worker::git::git;
+    use crate::worker::submission::CommitId;
+
+    #[tokio::test]
+    async fn only_what_no_worker_could_work_on_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let repository = path("repository");
+        fs::create_dir(&repository).unwrap();
+        let commit =
+            ["-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "One"];
+        for arguments in [&["init", "-q"][..], &commit] {
+            git(&repository, arguments, &[], &[], 1024).await.unwrap();
+        }
+        let there = checkout::commit(&repository, "HEAD").await.unwrap();
+        let missing = CommitId::parse(&"1".repeat(40)).unwrap();
+        fs::write(path("bundle"), "no bundle").unwrap();
+        let bundle = Source::Bundle { file: String::new() };
+        let at = |path: PathBuf| Source::Repository { url: format!("file://{}", path.display()) };
+        let mut number = 0;
+        let mut reason = async |source: &Source, commit: &CommitId, folder: &str| {
+            number += 1;
+            let private = path(&format!("private-{number}"));
+            fs::create_dir(&private).unwrap();
+            let made = Checkout::make(&path(folder), &private, source, &path("bundle"), commit).await;
+            JobError::from(made.err().unwrap())
+        };
+        for (source, commit) in [(at(repository.clone()), &missing), (bundle, &there)] {
+            let reason = reason(&source, commit, "work").await;
+            assert!(matches!(reason, JobError::Submission(_)), "{reason}");
+        }
+        // As while its host can't be reached, and where there is no place on the disk.
+        for (source, folder) in [(at(path("gone")), "work"), (at(repository), "bundle/work")] {
+            let reason = reason(&source, &there, folder).await;
+            assert!(matches!(reason, JobError::Git(_)), "{reason}");
+        }
+    }
 
     #[test]
     fn an_event_that_is_too_large_keeps_its_place() {

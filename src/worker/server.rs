@@ -14,6 +14,7 @@ use super::submission::Submission;
 use super::work_result::{WorkOutcome, WorkResult};
 use crate::nats::{NatsError, Storage, WorkItem};
 use roo_protocol::ids::TaskId;
+use roo_text::render::counted;
 
 /// Time after which work is tried again that failed for a reason of this machine.
 const LATER: Duration = Duration::from_secs(10);
@@ -91,8 +92,8 @@ impl Worker {
         };
         let request = submission.request.clone();
         if item.deliveries() > self.setup.deliveries {
-            let times = item.deliveries() - 1;
-            let text = format!("{times} workers have begun it, and none came to its end.");
+            let times = counted(item.deliveries() - 1, "time");
+            let text = format!("It was begun {times}, and never came to its end.");
             self.conclude(item, Some(request), WorkOutcome::Failed, text).await;
             return;
         }
@@ -118,6 +119,14 @@ impl Worker {
             Err(JobError::Submission(problem)) => {
                 tracing::warn!("the request {request} was refused: {problem}");
                 self.conclude(item, Some(request), WorkOutcome::Refused, problem).await;
+            }
+            // Whoever waits for it learns why.
+            Err(error) if item.deliveries() == self.setup.deliveries => {
+                tracing::warn!("the request {request} is not tried again: {error}");
+                let times = counted(item.deliveries(), "time");
+                let text =
+                    format!("It was begun {times}, and never came to its end. The last reason: {error}");
+                self.conclude(item, Some(request), WorkOutcome::Failed, text).await;
             }
             Err(error) => {
                 tracing::warn!("the request {request} is tried again later: {error}");

@@ -661,7 +661,7 @@ async fn where_every_word_is_common_those_with_all_of_them_are_ranked() {
     let (files, is_partial) = find(&["delay"], &all, 10, 3);
     assert_eq!((files.len(), is_partial), (3, true));
     // What is outside of the scope takes nobody's place.
-    assert_eq!(find(&["delay"], &part, 10, 3).0, [other.clone()]);
+    assert_eq!(find(&["delay"], &part, 10, 3).0, std::slice::from_ref(&other));
     assert_eq!(find(&words, &part, 1, 3), (vec![other], false));
     assert_eq!(find(&["absent"], &all, 10, 3), (vec![], false));
 }

@@ -21,6 +21,17 @@ pub enum QuestionKind {
     McpElicitation,
 }
 
+impl QuestionKind {
+    /// Returns whether the answer is the user's alone to give: leave to go on, to spend more, and what a server is told. What is
+    /// answered for others by programs, or from elsewhere, is the rest.
+    pub fn is_for_user_alone(self) -> bool {
+        match self {
+            Self::Followup | Self::MistakeLimitReached | Self::ApiReqFailed => false,
+            Self::AutoApprovalMaxReqReached | Self::ChangesUnknown | Self::McpElicitation => true,
+        }
+    }
+}
+
 /// A suggested answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +49,25 @@ impl Suggestion {
         match &self.mode {
             Some(mode) => format!("{} (goes on in the mode {mode})", self.text),
             None => self.text.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leave_to_go_on_to_spend_and_to_tell_a_server_something_is_the_users_to_give() {
+        for (kind, is_the_users) in [
+            (QuestionKind::Followup, false),
+            (QuestionKind::MistakeLimitReached, false),
+            (QuestionKind::ApiReqFailed, false),
+            (QuestionKind::AutoApprovalMaxReqReached, true),
+            (QuestionKind::ChangesUnknown, true),
+            (QuestionKind::McpElicitation, true),
+        ] {
+            assert_eq!(kind.is_for_user_alone(), is_the_users, "{kind:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Broker, DONE, ask, next, playing, submit, text, worker};
 use crate::support::assert_gapless;
+use crate::support::client::DEADLINE;
 use crate::support::repository::git;
 
 /// Changes the second line of a file, and makes another one.
@@ -163,6 +164,44 @@ fn a_worker_clones_what_it_is_allowed_to() {
     let output = submit(&here, &broker, &["Change it.", "--repository", &url, "--apply"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+async fn a_repository_that_is_out_of_reach_is_tried_again() {
+    use futures_util::StreamExt as _;
+
+    let broker = Broker::start();
+    let client = broker.connect().await;
+    let mut acknowledged = client.subscribe("$JS.ACK.ROO_WORK.>").await.unwrap();
+    client.flush().await.unwrap();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let repository = here.beside("shared.git");
+    let url = format!("file://{}", repository.display());
+    let _worker = worker(&there, &broker, &["--allow-write", "--allow-repository", &url]);
+    let output = submit(&here, &broker, &["Change it.", "--repository", &url, "--detach"]);
+    let id = text(&output.stdout).trim().to_owned();
+    let given_back = async {
+        while !acknowledged.next().await.expect("the connection lasts").payload.starts_with(b"-NAK") {}
+    };
+    tokio::time::timeout(DEADLINE, given_back).await.expect("the work is given back");
+    git(&here.folder(), &["clone", "--quiet", "--bare", ".", repository.to_str().unwrap()]);
+    let output = submit(&here, &broker, &["--request", &id, "--apply"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn whoever_waits_for_what_was_tried_in_vain_learns_why() {
+    let broker = Broker::start();
+    let (there, here) = (playing(DONE), playing(DONE));
+    let url = format!("file://{}", here.beside("gone.git").display());
+    let _worker = worker(&there, &broker, &["--allow-repository", &url, "--deliveries", "1"]);
+    let output = submit(&here, &broker, &["Change it.", "--repository", &url]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(said.contains("It was begun 1 time") && said.contains("git fetch failed"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::RequestError;
 use super::progress::ProgressReport;
-use super::status::{self, TaskStatus, is_for_caller};
+use super::status::{self, TaskStatus};
 use crate::cli::arguments::Unattended;
 use crate::cli::session::SessionContext;
 use crate::cli::{CliError, run, tasks};
@@ -296,7 +296,7 @@ impl Requests {
         let about = |error| RequestError::about(name, error);
         let Resumable { approvals, questions, seq, .. } = self.engine.resumable(&task).await?;
         let (callers, users): (Vec<_>, Vec<_>) =
-            questions.into_iter().partition(|(_, question)| is_for_caller(question.kind));
+            questions.into_iter().partition(|(_, question)| !question.kind.is_for_user_alone());
         let chosen = match (question, callers.as_slice()) {
             (Some(wanted), _) => {
                 let found = callers.iter().find(|(_, asked)| asked.question_id.as_str() == wanted);
@@ -492,7 +492,8 @@ impl Requests {
         if seq > follower.position() || !waits_for_user(&nodes) || !own.answered().is_empty() {
             return false;
         }
-        let is_users = !approvals.is_empty() || questions.iter().any(|(_, asked)| !is_for_caller(asked.kind));
+        let is_users =
+            !approvals.is_empty() || questions.iter().any(|(_, asked)| asked.kind.is_for_user_alone());
         if is_users {
             self.engine.release(task).await;
         }

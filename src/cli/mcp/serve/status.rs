@@ -136,17 +136,6 @@ impl TaskStatus {
     }
 }
 
-/// Returns whether a calling agent may answer such a question. Leave to go on, to spend more and to tell a server something
-/// is the user's to give.
-pub(super) fn is_for_caller(kind: QuestionKind) -> bool {
-    match kind {
-        QuestionKind::Followup | QuestionKind::MistakeLimitReached | QuestionKind::ApiReqFailed => true,
-        QuestionKind::AutoApprovalMaxReqReached
-        | QuestionKind::ChangesUnknown
-        | QuestionKind::McpElicitation => false,
-    }
-}
-
 /// Reads the state of a request. `is_driven`: whether this process drives it; `folder`: the workspace, as a word of a command
 /// line; `mask` is over all texts of models, tools and users.
 pub(super) async fn read(
@@ -255,7 +244,7 @@ fn waits_for_answer(
     question: &PendingQuestion,
     cut: impl Fn(&str, usize) -> String,
 ) -> WaitsFor {
-    let is_callers = is_for_caller(question.kind);
+    let is_callers = !question.kind.is_for_user_alone();
     WaitsFor {
         answered_by: if is_callers { Answerer::You } else { Answerer::User },
         branch: branch(nodes, task).map(|name| cut(&name, MESSAGE)),
@@ -297,19 +286,5 @@ mod tests {
     fn a_text_is_cut_between_characters() {
         assert_eq!(cut("äöü", 6), "äöü");
         assert_eq!(cut("äöü", 3), "ä…");
-    }
-
-    #[test]
-    fn leave_to_go_on_to_spend_and_to_tell_a_server_something_is_the_users_to_give() {
-        for (kind, expected) in [
-            (QuestionKind::Followup, true),
-            (QuestionKind::MistakeLimitReached, true),
-            (QuestionKind::ApiReqFailed, true),
-            (QuestionKind::AutoApprovalMaxReqReached, false),
-            (QuestionKind::ChangesUnknown, false),
-            (QuestionKind::McpElicitation, false),
-        ] {
-            assert_eq!(is_for_caller(kind), expected, "{kind:?}");
-        }
     }
 }
