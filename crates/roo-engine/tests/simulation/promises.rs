@@ -117,7 +117,7 @@ struct CallRecord {
     allowed: bool,
     started: u32,
     finished: u32,
-    /// The number of files that it was to write when it started.
+    /// The number of files that it was to write, over all its starts.
     planned: u32,
     edits: u32,
 }
@@ -203,7 +203,7 @@ impl Evidence<'_> {
                 Event::ToolStarted { call_id, write, .. } => {
                     let call = calls.entry(call_id.to_string()).or_default();
                     call.started += 1;
-                    call.planned = write.as_ref().map_or(0, |write| write.places().len() as u32);
+                    call.planned += write.as_ref().map_or(0, |write| write.places().len() as u32);
                     let permitted = call.verdict == Some(Verdict::Allow) && (!call.asked || call.allowed);
                     if !permitted {
                         return Err(format!("{call_id} has started without permission: {call:?}"));
@@ -313,10 +313,18 @@ impl Evidence<'_> {
     fn check_trace(&self, calls: &HashMap<String, CallRecord>) -> Result<(), String> {
         let records = query(self.state, &Filter::default()).map_err(|error| error.to_string())?;
         let mut traced: HashMap<&str, u32> = HashMap::new();
+        let mut changes = HashSet::new();
         for record in &records {
             let Some(own) = record.own() else { continue };
+            let id = own.tool_call_id.as_str();
             if !record.files.is_empty() {
-                *traced.entry(own.tool_call_id.as_str()).or_default() += 1;
+                *traced.entry(id).or_default() += 1;
+            }
+            for file in &record.files {
+                let change = format!("{id}: {} from {:?} to {:?}", file.path, own.before, own.after);
+                if let Some(twice) = changes.replace(change) {
+                    return Err(format!("the trace has one change twice, {twice}"));
+                }
             }
         }
         for (id, call) in calls.iter().filter(|(_, call)| call.edits > 0) {
@@ -324,7 +332,8 @@ impl Evidence<'_> {
             if count == 0 {
                 return Err(format!("the trace lacks the edit by {id}: {call:?}"));
             }
-            // It is written before the log, which may have lost the last files of a patch with the power.
+            // It is written before the log, which may have lost the last files of a patch with the power. So may the editor or the
+            // disk, and the call has then made another edit of what the user has written meanwhile.
             if count > call.edits.max(call.planned) {
                 return Err(format!("the trace has {count} edits by {id}, and the log {}", call.edits));
             }
