@@ -167,6 +167,25 @@ fn no_command_changes_what_steers_agents() {
 }
 
 #[test]
+fn what_its_place_protects_or_hides_is_not_moved_with_a_directory_above_it() {
+    let ground = Ground::new();
+    ground.write("ws/.rooignore", "config/keys.txt\n*.log\n");
+    ground.write("ws/packages/a/AGENTS.md", "as it was\n");
+    ground.write("ws/packages/a/lib.rs", "code\n");
+    ground.write("ws/config/keys.txt", "hunter2\n");
+    ground.write("ws/free/app.log", "hidden by its name\n");
+    let told = ground.run(
+        "mv packages/a gone; mv packages gone; mkdir -p new/a; mv -T --exchange new/a packages/a; mv config elsewhere; \
+         python3 -c \"import os; os.rename('packages/a', 'gone')\"; echo evil >>packages/a/AGENTS.md; mv free moved",
+    );
+    assert_eq!(ground.read("ws/packages/a/AGENTS.md"), "as it was\n", "{told:?}");
+    assert_eq!(ground.read("ws/packages/a/lib.rs"), "code\n", "{told:?}");
+    assert_eq!(ground.read("ws/config/keys.txt"), "hunter2\n", "{told:?}");
+    assert!(told.text.contains("busy"), "{told:?}");
+    assert_eq!(ground.read("ws/moved/app.log"), "hidden by its name\n", "{told:?}");
+}
+
+#[test]
 fn what_steers_agents_and_was_not_there_is_taken_back() {
     let ground = Ground::new();
     ground.write("ws/src/a.txt", "a\n");

@@ -425,7 +425,7 @@ impl Bounds {
         let (places, own, (mut git, work_trees), configuration, (temp, cache)) =
             looked.await.map_err(io::Error::other).flatten()?;
         visible.extend(work_trees);
-        let WithheldPaths { hidden, committed, protected, .. } = places;
+        let WithheldPaths { hidden, committed, protected, in_place, .. } = places;
         let sandbox = self.sandbox().await.clone();
         let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));
         // What the user opens is theirs to look after.
@@ -462,6 +462,7 @@ impl Bounds {
             },
             sockets: real(&settings.sockets),
             fixed: own.clone(),
+            in_place: in_place.into_iter().filter(|path| !is_opened(path)).collect(),
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };

@@ -16,6 +16,8 @@ use roo_workspace::{
 
 /// The most names in build output and dependencies that git ignores, where no `.rooignore` can mean them.
 const SCRATCH_NAMES: usize = 10_000;
+/// A directory of a workspace folder that no rule names.
+const ELSEWHERE: &str = ".roo-lsp-elsewhere";
 /// Directories of dependencies and build results that may be written beside what an intent owns.
 pub(super) const SCRATCH: &[&str] =
     &["target", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".gradle", ".next", "dist", "build"];
@@ -28,6 +30,8 @@ pub(super) struct WithheldPaths {
     /// Files that have names of secrets and are shown to commands as they were committed.
     pub(super) committed: Vec<PathBuf>,
     pub(super) scratch: Vec<PathBuf>,
+    /// Paths that their place makes protected or hidden: under another one they would be free.
+    pub(super) in_place: Vec<PathBuf>,
 }
 
 /// Finds these places for the commands of a workspace, at the cost of what has changed since the one before.
@@ -133,6 +137,8 @@ impl PlaceFinder {
             looked.unwrap_or_else(|| ScratchLook::new(&scratch, &roots, &known.markers, SCRATCH_NAMES));
         // What is hidden may be shown after all, and is still protected then.
         protected.extend(hidden.iter().filter(|path| known.is_protected(path)).cloned());
+        let in_place = protected.iter().chain(hidden.iter().filter(|path| known.is_ignored_there(path)));
+        let in_place = in_place.cloned().collect();
         let secrets = known.secrets(&hidden);
         let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
         let mut committed_files = std::mem::take(&mut known.committed);
@@ -148,7 +154,7 @@ impl PlaceFinder {
         hidden.extend(known.other_names.iter().cloned());
         // What is there and can't be looked into is hidden: the command could open it.
         hidden.extend(unreadable);
-        Ok(WithheldPaths { protected, hidden, committed, scratch })
+        Ok(WithheldPaths { protected, hidden, committed, scratch, in_place })
     }
 
     /// Returns the names of these files in the workspace as it was looked at last. Reads the disk.
@@ -175,6 +181,20 @@ impl FinderState {
             names.any(|(name, marker)| marker.rules.access(&name, false) == ReadAccess::Ignored)
         };
         hidden.iter().filter(|path| !is_ignored(path)).cloned().collect()
+    }
+
+    /// Returns whether a folder's rules ignore a path because of the directory that it is in, and not by its name alone.
+    fn is_ignored_there(&self, path: &Path) -> bool {
+        let is_directory = path.is_dir();
+        let elsewhere = |name: &Path| Some(format!("{ELSEWHERE}/{}", name.file_name()?.to_string_lossy()));
+        let mut names = self.markers.iter().filter_map(|(root, marker)| {
+            let name = path.strip_prefix(root).ok()?;
+            Some((name.to_string_lossy().into_owned(), elsewhere(name)?, marker))
+        });
+        names.any(|(name, elsewhere, marker)| {
+            let is_ignored = |name: &str| marker.rules.access(name, is_directory) == ReadAccess::Ignored;
+            is_ignored(&name) && !is_ignored(&elsewhere)
+        })
     }
 
     fn marker(&mut self, root: &Path, rules: Arc<Rules>, protected: ProtectedNames) -> Arc<NameMarker> {

@@ -57,6 +57,9 @@ pub struct Confinement {
     /// Paths, be they missing, that are neither made nor removed nor replaced, with what leads to them. Files with content
     /// belong into `read_only` or `hidden` as well.
     pub fixed: Vec<PathBuf>,
+    /// Paths that keep their place: no directory that leads to one is renamed, as the path would mean something else then. Held by
+    /// the supervisor.
+    pub in_place: Vec<PathBuf>,
 }
 
 /// A file that a command sees in place of another, such as one without the secrets in it.
@@ -179,6 +182,7 @@ impl Confinement {
             .chain(capture)
             .chain(&self.git_history)
             .chain(&self.fixed)
+            .chain(&self.in_place)
             .chain(&self.sockets)
             .chain(&self.visible)
         {

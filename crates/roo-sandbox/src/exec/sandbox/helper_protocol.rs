@@ -173,6 +173,8 @@ pub(crate) struct Order {
     pub git_history: Vec<JsonPath>,
     /// Paths that are neither made nor removed nor replaced.
     pub fixed: Vec<JsonPath>,
+    /// Paths that keep their place.
+    pub in_place: Vec<JsonPath>,
     /// Paths that are visible below directories that are private or empty.
     pub visible: Vec<JsonPath>,
     pub network: Network,
@@ -320,6 +322,7 @@ mod tests {
             sockets: vec![JsonPath("/run/db.sock".into())],
             git_history: vec![JsonPath("/w/.git/objects".into())],
             fixed: vec![JsonPath("/w/config.yaml".into())],
+            in_place: vec![JsonPath("/w/a/AGENTS.md".into())],
             visible: vec![JsonPath("/tmp/second".into())],
             network: Network::Off,
             limits: Limits::default(),

@@ -304,6 +304,7 @@ fn order(
         services: confinement.services.iter().cloned().map(JsonPath).collect(),
         git_history: confinement.git_history.iter().cloned().map(JsonPath).collect(),
         fixed: confinement.fixed.iter().cloned().map(JsonPath).collect(),
+        in_place: confinement.in_place.iter().cloned().map(JsonPath).collect(),
         visible: confinement.visible.iter().cloned().map(JsonPath).collect(),
         network: confinement.network,
         limits: confinement.limits,

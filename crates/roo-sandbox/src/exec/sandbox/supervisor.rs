@@ -69,6 +69,8 @@ pub(super) struct Supervisor {
     git_history: Vec<PathBuf>,
     /// Paths that are neither made nor removed nor replaced.
     fixed: Vec<PathBuf>,
+    /// Paths that keep their place: no directory that leads to one is renamed.
+    in_place: Vec<PathBuf>,
     /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
     /// Recorded paths, and whether with all below them.
@@ -116,6 +118,7 @@ pub(super) fn start(
             .collect(),
         git_history: paths(&order.git_history),
         fixed: paths(&order.fixed),
+        in_place: paths(&order.in_place),
         captured: HashMap::new(),
         touched: HashMap::new(),
         touched_files: HashSet::new(),
@@ -577,6 +580,11 @@ impl Supervisor {
         if self.leads_to_fixed(&source.path) || self.leads_to_fixed(&target.path) {
             return Err(Errno::ACCESS.into());
         }
+        if let Some(held) = self.held_by(&source).or_else(|| self.held_by(&target)) {
+            self.put_down_refused(&held);
+            // As for a directory that is mounted on.
+            return Ok(CallAnswer::Fail(Errno::BUSY));
+        }
         if self.configurations.contains(&target.path) {
             return Ok(match replace_configuration(moved, &target.path) {
                 Ok(()) => CallAnswer::Done(0),
@@ -879,15 +887,26 @@ impl Supervisor {
         if !is_read_only {
             return false;
         }
-        let is_kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
-        if !is_kernels
-            && self.refused.len() < REFUSED
+        if !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
+            self.put_down_refused(path);
+        }
+        true
+    }
+
+    fn put_down_refused(&mut self, path: &Path) {
+        if self.refused.len() < REFUSED
             && self.refused.insert(path.to_owned())
             && let Some(writer) = &mut self.writer
         {
             let _ = writer.add(&JournalLine::Refused { path: JsonPath(path.to_owned()) });
         }
-        true
+    }
+
+    /// Returns a path that an entry is or leads to, and that keeps its place.
+    fn held_by(&self, entry: &DirectoryEntry) -> Option<PathBuf> {
+        let is_directory = entry.there.as_ref().is_some_and(ResolvedFile::is_directory);
+        let mut held = self.in_place.iter().filter(|_| is_directory);
+        held.find(|held| held.starts_with(&entry.path)).cloned()
     }
 }
 
