@@ -505,7 +505,10 @@ mod by_landlock_alone {
     async fn what_is_hidden_outside_of_grants_can_not_be_read() {
         let fixture = Fixture::with_landlock().await;
         let at = |name: &str| fixture.at(name).display().to_string();
-        for path in ["home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl"].map(at) {
+        // A neighbour that leads above what is hidden grants nothing.
+        symlink(fixture.at("home"), fixture.at("alias")).unwrap();
+        symlink("/", fixture.at("ws/root")).unwrap();
+        for path in ["home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl", "alias/.netrc"].map(at) {
             let (status, output) = fixture.sh(&format!("cat {path}")).await;
             assert_ne!(status, Status::Code(0), "{path}");
             assert!(!output.contains("canary-secret"), "{output}");

@@ -53,9 +53,10 @@ pub(super) fn alone(order: &Order) -> LandlockRules {
     }
     for directory in &split {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        // What a link leads to is granted where it is, or not at all.
+        let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
         readable.extend(
-            entries
-                .map(|entry| entry.path())
+            real.map(|entry| entry.path())
                 .filter(|path| !split.contains(path.as_path()) && !hidden.contains(path.as_path())),
         );
     }
