@@ -22,8 +22,8 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Returns whether the answer is the user's alone to give: leave to go on, to spend more, and what a server is told. What is
-    /// answered for others by programs, or from elsewhere, is the rest.
+    /// Returns whether only the user may answer: permission to go on or to spend more, and what an MCP server is told. Programs
+    /// and remote clients may answer the others.
     pub fn is_for_user_alone(self) -> bool {
         match self {
             Self::Followup | Self::MistakeLimitReached | Self::ApiReqFailed => false,

@@ -846,9 +846,9 @@ impl Actor {
         Ok(())
     }
 
-    /// Completes or undoes edits of several files that an earlier server has left, and whose calls end here. A call that is
-    /// cancelled isn't looked into, and must neither leave contents beside its files nor come true with a later edit. Whoever
-    /// lets a request go on has shown the editor's documents, which tell what an editor made of an edit.
+    /// Completes or undoes edits of several files that an earlier server has left: when their calls end here, since a call that is
+    /// cancelled isn't looked into, and when the request is resumed. They must neither leave contents beside their files nor
+    /// come true with a later edit. By then the editor has reported its documents, which show what became of an edit there.
     fn settle_patches(&self, records: &[Record<Event>]) {
         for Record { task_id, event, .. } in records {
             let task = self.tree.task(task_id).filter(|task| match event {

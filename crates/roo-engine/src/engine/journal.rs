@@ -86,6 +86,19 @@ pub(super) enum LiveId {
     Tool(ToolCallId),
 }
 
+impl LiveId {
+    /// Returns whether an event tells the end of a tool's output.
+    fn ends_by(&self, event: &WireEvent) -> bool {
+        match (event, self) {
+            (
+                WireEvent::ToolFinished { tool_call_id, .. } | WireEvent::CommandEnded { tool_call_id, .. },
+                Self::Tool(id),
+            ) => tool_call_id == id,
+            _ => false,
+        }
+    }
+}
+
 struct LiveText {
     task: TaskId,
     id: LiveId,
@@ -119,10 +132,8 @@ impl Inner {
         let excess = self.tail.len().saturating_sub(LEFT_TAIL);
         self.tail.drain(..excess);
         self.tail.shrink_to_fit();
-        let told = |id: &LiveId| {
-            self.tail.iter().any(|params| matches!((&params.event, id), (WireEvent::ToolFinished { tool_call_id, .. }, LiveId::Tool(call)) if tool_call_id == call))
-        };
-        self.live.retain(|entry| !entry.closed || told(&entry.id));
+        self.live
+            .retain(|entry| !entry.closed || self.tail.iter().any(|params| entry.id.ends_by(&params.event)));
         for entry in self.live.iter_mut().filter(|entry| entry.closed) {
             entry.cut_to(LEFT_OUTPUT);
             entry.text.shrink_to_fit();
@@ -502,14 +513,7 @@ impl Follower {
             .retain(|(task, id), _| inner.live.iter().any(|entry| entry.task == *task && entry.id == *id));
         for entry in &inner.live {
             // A tool's last words come just before the news of its end.
-            let end_of_tool = batch.iter().position(|params| match (&params.event, &entry.id) {
-                (
-                    WireEvent::ToolFinished { tool_call_id, .. }
-                    | WireEvent::CommandEnded { tool_call_id, .. },
-                    LiveId::Tool(id),
-                ) => tool_call_id == id,
-                _ => false,
-            });
+            let end_of_tool = batch.iter().position(|params| entry.id.ends_by(&params.event));
             // Nor does any text overtake the events that it comes after.
             if end_of_tool.is_none() && (entry.closed || !with_text || entry.behind > self.after) {
                 continue;

@@ -185,14 +185,18 @@ impl FinderState {
 
     /// Returns whether a folder's rules ignore a path because of the directory that it is in, and not by its name alone.
     fn is_ignored_there(&self, path: &Path) -> bool {
-        let is_directory = path.is_dir();
-        let elsewhere = |name: &Path| Some(format!("{ELSEWHERE}/{}", name.file_name()?.to_string_lossy()));
         let mut names = self.markers.iter().filter_map(|(root, marker)| {
             let name = path.strip_prefix(root).ok()?;
-            Some((name.to_string_lossy().into_owned(), elsewhere(name)?, marker))
+            let elsewhere = format!("{ELSEWHERE}/{}", name.file_name()?.to_string_lossy());
+            Some((name.to_string_lossy().into_owned(), elsewhere, marker))
         });
         names.any(|(name, elsewhere, marker)| {
-            let is_ignored = |name: &str| marker.rules.access(name, is_directory) == ReadAccess::Ignored;
+            // What it is need not be looked up for each of many.
+            let is_ignored = |name: &str| {
+                [false, true]
+                    .iter()
+                    .any(|&is_directory| marker.rules.access(name, is_directory) == ReadAccess::Ignored)
+            };
             is_ignored(&name) && !is_ignored(&elsewhere)
         })
     }
@@ -447,6 +451,25 @@ mod tests {
         assert_eq!(fixture.hidden(), paths(&[".env", ".rooignore", "private"]));
         fixture.put(".env.test", "SECRET=2\n");
         assert_eq!(fixture.hidden(), hidden);
+    }
+
+    #[test]
+    fn what_its_place_alone_protects_or_hides_keeps_it() {
+        let files = [
+            (".rooignore", "/config/keys.txt\nprivate/\n/data/raw/\n*.log\n"),
+            ("config/keys.txt", ""),
+            ("config/app.log", ""),
+            ("a/private/x", ""),
+            ("data/raw/x", ""),
+            ("b/AGENTS.md", ""),
+            ("b/.env", ""),
+        ];
+        let fixture = Fixture::new(&files);
+        let found = fixture.finder.look(&fixture.workspace, &[]).unwrap().in_place;
+        let mut found: Vec<_> = found.iter().map(|path| path.strip_prefix(&fixture.root).unwrap()).collect();
+        found.sort();
+        found.dedup();
+        assert_eq!(found, paths(&[".rooignore", "b/AGENTS.md", "config/keys.txt", "data/raw"]));
     }
 
     #[test]

@@ -25,7 +25,8 @@ impl HookDirectories {
     /// folders.
     pub(in super::super) fn find(roots: Vec<PathBuf>) -> Self {
         let mut patterns = Vec::new();
-        // One that is written while it is read is read again.
+        // Looked at before they are read, so that one that is written meanwhile is read again. What they include is known
+        // only afterwards.
         let mut files: Vec<(PathBuf, Option<Fingerprint>)> = users_files()
             .into_iter()
             .chain(roots.iter().map(|root| configuration_above(root)))
