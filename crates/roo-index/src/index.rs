@@ -35,7 +35,8 @@ const VECTORS: Duration = Duration::from_secs(5);
 const CANDIDATES: usize = 200;
 
 /// Bounds of looking them up by words.
-const BY_WORDS: WordSearchBounds = WordSearchBounds { found: CANDIDATES, ranked: 20_000 };
+const BY_WORDS: WordSearchBounds =
+    WordSearchBounds { found: CANDIDATES, ranked: 20_000, ranked_by_common: 5_000 };
 
 /// The most chunks of one file in a result, unless that file alone is searched.
 const OF_ONE_FILE: usize = 2;

@@ -610,7 +610,7 @@ async fn what_is_read_of_one_moment_does_not_change_meanwhile() {
     let moment = store.one_moment().unwrap();
     let find = || {
         let words = ["delay".to_owned()];
-        let bounds = store::WordSearchBounds { found: 10, ranked: 100 };
+        let bounds = store::WordSearchBounds { found: 10, ranked: 100, ranked_by_common: 100 };
         store.with_words(&words, &store::Scope::Roots(vec![1]), bounds).unwrap().chunks
     };
     let before = find();
@@ -639,7 +639,7 @@ async fn where_every_word_is_common_those_with_all_of_them_are_ranked() {
     let store = fixture.index_directory().open_existing().unwrap().unwrap();
     let find = |words: &[&str], scope: &store::Scope, found, ranked| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let bounds = store::WordSearchBounds { found, ranked };
+        let bounds = store::WordSearchBounds { found, ranked, ranked_by_common: 2 };
         let matches = store.with_words(&words, scope, bounds).unwrap();
         let files: Vec<String> = matches.chunks.iter().map(|ranked| ranked.chunk.path.clone()).collect();
         (files, matches.is_partial)
@@ -659,7 +659,7 @@ async fn where_every_word_is_common_those_with_all_of_them_are_ranked() {
     assert!(files.len() > 2 && files.len() <= 4, "{files:?}");
     // Those with all of them are more than are ranked, too.
     let (files, is_partial) = find(&["delay"], &all, 10, 3);
-    assert_eq!((files.len(), is_partial), (3, true));
+    assert_eq!((files.len(), is_partial), (2, true));
     // What is outside of the scope takes nobody's place.
     assert_eq!(find(&["delay"], &part, 10, 3).0, std::slice::from_ref(&other));
     assert_eq!(find(&words, &part, 1, 3), (vec![other], false));
