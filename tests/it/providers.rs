@@ -196,7 +196,7 @@ mod rendering {
     #[tokio::test]
     async fn models_that_always_reason_get_other_fields() {
         let more = |model: &str| json!({ "model": model, "maxTokens": 100, "temperature": 0.5 });
-        for name in ["o3", "o4-mini", "gpt-5", "openai/gpt-5-nano"] {
+        for name in ["o3", "o4-mini", "gpt-5", "openai/gpt-5-nano", "gpt-6-sol"] {
             let body = body("openai", hello(), more(name)).await;
             assert_eq!(body["max_completion_tokens"], 100, "{name}");
             assert!(body["max_tokens"].is_null() && body["temperature"].is_null(), "{name}");
@@ -208,20 +208,78 @@ mod rendering {
     }
 
     #[tokio::test]
-    async fn claude_gets_a_budget_or_a_level_of_effort_as_the_catalogue_knows() {
+    async fn claude_gets_a_budget_or_a_level_of_effort_by_its_version() {
         let more =
             |model: &str, level: &str| json!({ "model": model, "reasoning": level, "temperature": 0.5 });
         let budget = body("anthropic", hello(), more("claude-sonnet-4-5", "medium")).await;
-        assert_eq!(budget["thinking"], json!({ "type": "enabled", "budget_tokens": 4050 }));
+        assert_eq!(budget["thinking"], json!({ "type": "enabled", "budget_tokens": 16_000 }));
+        assert_eq!(budget["max_tokens"], 32_000);
         assert!(budget["output_config"].is_null());
-        let effort = body("anthropic", hello(), more("claude-opus-4-8", "xhigh")).await;
-        assert_eq!(effort["thinking"], json!({ "type": "adaptive" }));
+        let effort = body("anthropic", hello(), more("anthropic.claude-opus-4-8-v1:0", "xhigh")).await;
+        assert_eq!(effort["thinking"], json!({ "type": "adaptive", "display": "summarized" }));
         assert_eq!(effort["output_config"], json!({ "effort": "xhigh" }));
+        assert_eq!(effort["max_tokens"], 64_000);
         let without = body("anthropic", hello(), more("claude-opus-4-8", "none")).await;
         for sent in [effort, without.clone()] {
             assert!(sent["temperature"].is_null(), "{sent}");
         }
         assert!(without["thinking"].is_null() && without["output_config"].is_null());
+        let other = body("anthropic", hello(), json!({ "model": "glm-5" })).await;
+        assert_eq!(other["max_tokens"], 8192);
+    }
+
+    #[tokio::test]
+    async fn a_model_that_checks_what_came_before_may_drop_thoughts() {
+        let sent = async |more: Value| {
+            let mut server = ModelServer::start([Answer::status(500, &[], "")]).await;
+            ask(&model("anthropic", &server.url(), more)).await;
+            server.request().await
+        };
+        let allowed = json!({ "prefix_mismatch_behavior": "drop_block" });
+        let request = sent(json!({ "model": "claude-opus-5-5" })).await;
+        assert_eq!(request.body["thinking"]["block_binding"], allowed);
+        assert_eq!(
+            request.headers.get("anthropic-beta").map(String::as_str),
+            Some("thinking-binding-controls-2026-08-01")
+        );
+        let own = json!({ "model": "claude-fable-5-1", "headers": { "anthropic-beta": "context-1m" } });
+        let header = sent(own).await;
+        assert_eq!(
+            header.headers.get("anthropic-beta").map(String::as_str),
+            Some("context-1m,thinking-binding-controls-2026-08-01")
+        );
+        let older = sent(json!({ "model": "claude-opus-5" })).await;
+        assert_eq!(
+            (
+                &older.body["thinking"]["block_binding"],
+                older.headers.get("anthropic-beta").map(String::as_str)
+            ),
+            (&Value::Null, None)
+        );
+    }
+
+    #[tokio::test]
+    async fn what_follows_results_goes_into_the_last_one_for_mistral() {
+        let items = conversation("openai")[..4].to_vec();
+        let roles = |body: &Value| -> Vec<String> {
+            let messages = body["messages"].as_array().unwrap();
+            messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
+        };
+        let without_images = |mut items: Vec<Item>| {
+            if let Item::Results { results } = &mut items[2] {
+                results[0].images.clear();
+            }
+            items
+        };
+        let request = || request(ToolProtocol::Native, without_images(items.clone()));
+        for name in ["mistral-large-latest", "mistralai/Devstral-Small-2507"] {
+            let body = body("openai", request(), json!({ "model": name })).await;
+            assert_eq!(roles(&body), ["system", "user", "assistant", "tool", "tool"], "{name}");
+            let last = body["messages"][4]["content"].as_str().unwrap();
+            assert!(last.ends_with("\n\nGo on.\n\nThe time is 12:00."), "{last}");
+        }
+        let other = body("openai", request(), json!({ "model": "gpt-4.1" })).await;
+        assert_eq!(roles(&other), ["system", "user", "assistant", "tool", "tool", "user"]);
     }
 
     #[tokio::test]
@@ -232,11 +290,23 @@ mod rendering {
         let responses = body("openai-responses", hello(), json!({ "model": "gpt-5" })).await;
         assert_eq!(responses["include"], json!(["reasoning.encrypted_content"]));
         assert!(responses["reasoning"].is_null(), "the model's own default");
+        for (name, level, taken) in [
+            ("gpt-5", "none", "minimal"),
+            ("gpt-5", "xhigh", "high"),
+            ("gpt-5.1", "minimal", "low"),
+            ("gpt-5.1-codex-max", "xhigh", "xhigh"),
+            ("gpt-6-sol", "none", "none"),
+            ("gpt-6.2-sol", "none", "low"),
+        ] {
+            let responses = body("openai-responses", hello(), more(name, level)).await;
+            assert_eq!(responses["reasoning"]["effort"], taken, "{name} {level}");
+        }
         for (model, level, expected) in [
             ("gemini-2.5-flash", "none", json!({ "thinkingBudget": 0, "includeThoughts": false })),
             ("gemini-2.5-pro", "medium", json!({ "thinkingBudget": 8192, "includeThoughts": true })),
             ("gemini-3.1-pro-preview", "low", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
             ("gemini-3.5-flash", "xhigh", json!({ "thinkingLevel": "HIGH", "includeThoughts": true })),
+            ("gemini-4-argon", "minimal", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
         ] {
             let body = body("gemini", hello(), more(model, level)).await;
             assert_eq!(body["generationConfig"]["thinkingConfig"], expected, "{model} {level}");

@@ -89,7 +89,7 @@ struct TaskWork {
     grace: Option<Instant>,
     /// Receives the user's answer to what a server asks.
     answer: Option<oneshot::Sender<String>>,
-    /// The conversation as it was sent. Dropped while the task wants nothing, as it may wait for its user for long.
+    /// The conversation as it was sent. Given up while the task wants nothing, as it may wait for its user for long.
     rendered: Rendered,
 }
 
@@ -1131,7 +1131,13 @@ impl Actor {
             self.stop_effect(id);
         }
         let Some(effect) = wanted else {
-            self.driven.remove(id);
+            let has_ended = self.tree.task(id).is_none_or(|task| task.state().is_final());
+            match self.driven.remove(id) {
+                Some(TaskWork { rendered, .. }) if !has_ended && rendered.shrink() => {
+                    self.driven.insert(id.clone(), TaskWork { rendered, ..TaskWork::default() });
+                }
+                _ => {}
+            }
             return;
         };
         // What others do meanwhile need not be durable for that.

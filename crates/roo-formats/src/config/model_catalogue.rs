@@ -28,9 +28,6 @@ pub struct CatalogueModel {
     pub images: bool,
     /// True if it can think before it answers.
     pub reasoning: bool,
-    /// True if it decides itself how much to think, by a level of effort: it takes no budget and no temperature.
-    #[serde(default)]
-    pub adaptive_thinking: bool,
     /// True if it calls tools natively.
     pub native_tools: bool,
     /// Source of the figures: the name of an entry in `sources`, and the path below it.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::argv::optional_argv;
 use super::condense::{Condense, CondenseForm};
 use super::model_catalogue::CatalogueModel;
+use super::model_version::ModelVersion;
 use super::price::Price;
 use super::provider::{Provider, WireFormat};
 use roo_catalog::{Group, TOOLS, ToolId, ToolName, ToolProtocol};
@@ -46,7 +47,7 @@ pub struct Profile {
     #[serde(default)]
     pub tool_protocol: Option<ToolProtocol>,
     /// Tools that this model gets besides the usual ones, where its mode has their group: `apply_patch`, `edit_file`,
-    /// `run_slash_command`, `view_diff`. When left out, models of the GPT-5 and Codex families get `apply_patch`, and a
+    /// `run_slash_command`, `view_diff`. When left out, models from GPT-5 on and those of the Codex family get `apply_patch`, and a
     /// script gets all of them.
     #[serde(default)]
     pub included_tools: Option<Vec<String>>,
@@ -130,7 +131,20 @@ impl Profile {
 
     /// Returns the format of its requests.
     pub fn wire_format(&self) -> WireFormat {
-        self.wire_format.unwrap_or(self.provider.spec().wire_format)
+        let usual = || match self.needs_responses() {
+            true => WireFormat::OpenAiResponses,
+            false => self.provider.spec().wire_format,
+        };
+        self.wire_format.unwrap_or_else(usual)
+    }
+
+    /// Returns whether the model is one that calls tools at OpenAI only by the Responses API, unless it is kept from thinking.
+    /// Other endpoints translate for themselves.
+    fn needs_responses(&self) -> bool {
+        let version = self.model.as_deref().and_then(ModelVersion::of_gpt);
+        self.provider.as_str() == "openai"
+            && self.base_url.is_none()
+            && version.is_some_and(|version| version >= ModelVersion::new(5, 4))
     }
 
     /// Returns the catalogue's entry of its model.
@@ -201,9 +215,9 @@ impl Profile {
 
 /// Returns whether a model is of a family that was taught to write patches.
 fn patches(model: &str) -> bool {
-    // An endpoint may put its own name before the model's.
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-    name.starts_with("gpt-5") || name.contains("codex")
+    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(5, 0))
+        || name.contains("codex")
 }
 
 /// Choice of a mode's tools for a model. Names of tools that don't exist here change nothing.
@@ -308,7 +322,7 @@ mod tests {
     #[test]
     fn a_patch_is_for_models_that_were_taught_it_or_whose_profile_says_so() {
         let has = |profile| tools(profile).has(ToolName::ApplyPatch);
-        for model in ["gpt-5", "gpt-5.1-mini", "GPT-5-Codex", "openai/gpt-5", "codex-mini-latest"] {
+        for model in ["gpt-5", "gpt-5.1-mini", "GPT-5-Codex", "openai/gpt-6-sol", "codex-mini-latest"] {
             assert!(has(serde_json::json!({ "provider": "openai", "model": model })), "{model}");
         }
         for model in ["gpt-4.1", "claude-sonnet-4-5", "my-gpt-5-like"] {
@@ -320,6 +334,27 @@ mod tests {
         assert!(named(&["apply_patch", "edit_file"]));
         assert!(!named(&[]), "what the profile says counts");
         assert!(!ToolChoice::default().has(ToolName::ApplyPatch));
+    }
+
+    #[test]
+    fn openai_is_asked_by_responses_where_a_model_calls_tools_by_nothing_else() {
+        let format = |more: serde_json::Value| {
+            let mut profile = serde_json::json!({ "provider": "openai" });
+            profile.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            serde_json::from_value::<Profile>(profile).unwrap().wire_format()
+        };
+        for model in ["gpt-5.4", "gpt-5.5-pro", "gpt-6.2-sol"] {
+            assert_eq!(format(serde_json::json!({ "model": model })), WireFormat::OpenAiResponses, "{model}");
+        }
+        for model in ["gpt-5.3-codex", "gpt-4.1", "o4-mini"] {
+            assert_eq!(format(serde_json::json!({ "model": model })), WireFormat::OpenAiChat, "{model}");
+        }
+        for own in [
+            serde_json::json!({ "model": "gpt-6-sol", "baseUrl": "https://models.example.com/v1" }),
+            serde_json::json!({ "model": "gpt-6-sol", "wireFormat": "openai-chat" }),
+        ] {
+            assert_eq!(format(own.clone()), WireFormat::OpenAiChat, "{own}");
+        }
     }
 
     #[test]

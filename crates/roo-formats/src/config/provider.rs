@@ -105,7 +105,7 @@ const TABLE: &[ProviderSpec] = &[
     },
     ProviderSpec {
         name: "openai",
-        description: "OpenAI's Chat Completions, as many servers speak it.",
+        description: "OpenAI's Chat Completions, as many servers speak it. From GPT-5.4 on, OpenAI's own endpoint is asked by Responses.",
         wire_format: WireFormat::OpenAiChat,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),

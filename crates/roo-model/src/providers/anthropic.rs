@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::claude::Claude;
 use super::conversation::{
     self, AssistantPart, CallResult, Image, Message, ToolDeclaration, UserMessage, UserPart,
 };
@@ -23,6 +24,8 @@ use roo_protocol::task::Usage;
 
 /// The API demands a limit; every model of it allows this one.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
+/// Allows requests to say what happens to thinking whose conversation has changed.
+const BLOCK_BINDING: (&str, &str) = ("anthropic-beta", "thinking-binding-controls-2026-08-01");
 /// The API refuses smaller thinking budgets.
 const SMALLEST_BUDGET: u64 = 1024;
 
@@ -38,16 +41,25 @@ impl HttpFormat for Messages {
         &[("anthropic-version", "2023-06-01")]
     }
 
+    fn added_header(&self, model: &str) -> Option<(&'static str, &'static str)> {
+        Claude::from_name(model).filter(|model| model.checks_prefix()).map(|_| BLOCK_BINDING)
+    }
+
     fn key_header(&self, key: &str) -> (&'static str, String) {
         ("x-api-key", key.to_owned())
     }
 
     fn frame(&self, request: &ModelRequest, options: &RequestOptions) -> Map<String, Value> {
-        let max_tokens = options.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        let claude = Claude::from_name(&options.model);
+        let usual = claude.and_then(Claude::answer_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+        let max_tokens = options.max_tokens.unwrap_or(usual);
         let mut body = json!({ "model": options.model, "max_tokens": max_tokens, "stream": true });
-        if options.adaptive_thinking {
-            if let Some(effort) = options.reasoning.and_then(effort) {
-                body["thinking"] = json!({ "type": "adaptive" });
+        if let Some(claude) = claude.filter(|claude| claude.thinks_by_effort()) {
+            let (thinking, effort) = claude.thinking(options.reasoning);
+            if let Some(thinking) = thinking {
+                body["thinking"] = thinking;
+            }
+            if let Some(effort) = effort {
                 body["output_config"] = json!({ "effort": effort });
             }
         } else if let Some(budget) = options.reasoning.and_then(|level| thinking_budget(level, max_tokens)) {
@@ -86,8 +98,12 @@ impl HttpFormat for Messages {
     /// The provider keeps what it has read up to a mark, and the next request finds it by its longest equal
     /// beginning. Four marks are allowed: tools, system, and the last two user messages, of which the
     /// older one is where the request before ended. The tail stays behind the last mark.
-    fn marked_messages(&self) -> usize {
+    fn marked_messages(&self, _: &RequestOptions) -> usize {
         2
+    }
+
+    fn keeps_tails(&self, options: &RequestOptions) -> bool {
+        Claude::from_name(&options.model).is_some_and(Claude::checks_prefix)
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -105,17 +121,6 @@ impl HttpFormat for Messages {
 
 fn tool(tool: ToolDeclaration) -> Value {
     json!({ "name": tool.name, "description": tool.description, "input_schema": tool.parameters })
-}
-
-/// The level of effort for a model that decides itself how much to think. None leaves it at its own default.
-fn effort(reasoning: Reasoning) -> Option<&'static str> {
-    match reasoning {
-        Reasoning::None => None,
-        Reasoning::Minimal | Reasoning::Low => Some("low"),
-        Reasoning::Medium => Some("medium"),
-        Reasoning::High => Some("high"),
-        Reasoning::Xhigh => Some("xhigh"),
-    }
 }
 
 /// Returns the number of the answer's tokens that may be thinking: a share of the limit, as OpenRouter maps its effort

@@ -6,7 +6,7 @@
 //! stopped ([`Cut`]). Which messages are kept rendered is the business of `rendering`.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ pub(super) struct UserMessage<'a> {
     /// Results of native calls; providers want them before all else.
     pub(super) results: Vec<CallResult<'a>>,
     pub(super) parts: Vec<UserPart<'a>>,
-    /// The part that changes with every request. Only in the last message.
+    /// The part that changes with every request: in the last message, and where tails are kept.
     pub(super) tail: Option<&'a str>,
 }
 
@@ -162,12 +162,14 @@ impl SentCalls {
 }
 
 /// The messages of the items behind a cut, and the further cuts between them. Thinking is kept where `origin` made
-/// it. `sent` has the calls before the cut, and gets those behind it.
+/// it. `sent` has the calls before the cut, and gets those behind it. `tails` are those of the requests that were answered,
+/// by their number of items.
 pub(super) fn messages<'a>(
     request: &'a ModelRequest,
     origin: &str,
     from: &Cut,
     sent: &mut SentCalls,
+    tails: &'a BTreeMap<usize, String>,
 ) -> (Vec<Message<'a>>, Vec<Cut>) {
     sent.return_to(from);
     let mut builder = Builder {
@@ -197,7 +199,12 @@ pub(super) fn messages<'a>(
                 cuts.extend(builder.cut(index));
                 results.iter().for_each(|result| builder.result(result));
             }
-            Item::Assistant { blocks } => builder.assistant(blocks, origin),
+            Item::Assistant { blocks } => {
+                if let Some(tail) = tails.get(&index) {
+                    builder.tail(tail);
+                }
+                builder.assistant(blocks, origin);
+            }
         }
     }
     (builder.finish(request.tail.as_deref()), cuts)
@@ -228,8 +235,20 @@ impl<'a> Builder<'a, '_> {
         Some(Cut { items, messages, calls, first_unanswered })
     }
 
-    fn text(&mut self, text: Cow<'a, str>) {
+    /// The request that was answered next had this tail.
+    fn tail(&mut self, tail: &'a str) {
         self.close_answer();
+        self.user.tail = Some(tail).filter(|tail| !tail.trim().is_empty());
+    }
+
+    /// What follows is the user's. An answer that is not sent leaves the message before it open, and its tail with it.
+    fn continue_user(&mut self) {
+        self.close_answer();
+        self.user.tail = None;
+    }
+
+    fn text(&mut self, text: Cow<'a, str>) {
+        self.continue_user();
         // Providers refuse blocks without visible text.
         if !text.trim().is_empty() {
             self.user.parts.push(UserPart::Text(text));
@@ -246,7 +265,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn result(&mut self, result: &'a ToolResult) {
-        self.close_answer();
+        self.continue_user();
         let is_its_call = |index: &usize| self.sent.calls[*index].own_id == result.call_id.as_str();
         let Some(place) = self.unanswered.iter().position(is_its_call) else {
             // In the XML protocol, and where the call was dropped from the conversation.
@@ -315,7 +334,8 @@ impl<'a> Builder<'a, '_> {
             let text = Cow::Borrowed("The call was interrupted before it gave a result.");
             self.user.results.push(CallResult { id, name, text, is_error: true, images: Vec::new() });
         }
-        let user = UserMessage { tail, ..std::mem::take(&mut self.user) };
+        let user = std::mem::take(&mut self.user);
+        let user = UserMessage { tail: tail.or(user.tail), ..user };
         if user != UserMessage::default() {
             self.messages.push(Message::User(user));
         }
@@ -441,7 +461,8 @@ mod tests {
     }
 
     fn all_messages(request: &ModelRequest) -> Vec<Message<'_>> {
-        messages(request, "p/m", &Cut::default(), &mut SentCalls::default()).0
+        static NO_TAILS: BTreeMap<usize, String> = BTreeMap::new();
+        messages(request, "p/m", &Cut::default(), &mut SentCalls::default(), &NO_TAILS).0
     }
 
     /// Each message on a line: role, result ids with `!` for errors, and how many other parts.

@@ -15,7 +15,7 @@ use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::listed::ListedModel;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_formats::config::{Price, Reasoning};
+use roo_formats::config::{ModelVersion, Price, Reasoning};
 use roo_protocol::task::Usage;
 
 /// Signature that the documentation names for calls that another model made: models from Gemini 3 on refuse a turn
@@ -105,15 +105,17 @@ impl HttpFormat for GenerateContent {
 
 /// Returns whether a model is older than Gemini 3: it takes a budget in place of a level, and calls without signatures.
 fn is_before_3(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    ["gemini-1", "gemini-2"].iter().any(|series| name.starts_with(series))
+    ModelVersion::of_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 0))
 }
 
 /// The budgets are those that Google gives for the effort levels of its OpenAI-compatible endpoint.
 fn thinking(model: &str, reasoning: Reasoning) -> Value {
+    // From Gemini 4 on, `LOW` is the least.
+    let is_before_4 = ModelVersion::of_gemini(model).is_none_or(|version| version < ModelVersion::new(4, 0));
+    let least = if is_before_4 { "MINIMAL" } else { "LOW" };
     let (level, budget) = match reasoning {
-        Reasoning::None => ("MINIMAL", 0),
-        Reasoning::Minimal => ("MINIMAL", 1024),
+        Reasoning::None => (least, 0),
+        Reasoning::Minimal => (least, 1024),
         Reasoning::Low => ("LOW", 1024),
         Reasoning::Medium => ("MEDIUM", 8192),
         Reasoning::High | Reasoning::Xhigh => ("HIGH", 24_576),

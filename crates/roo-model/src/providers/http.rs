@@ -118,6 +118,14 @@ impl Endpoint {
             headers.insert(header, header_value);
             header_secrets.push(Secret::new(value));
         }
+        if let Some((name, added)) = format.added_header(model) {
+            let own = headers.get(name).and_then(|own| own.to_str().ok());
+            let value = own.map_or(added.to_owned(), |own| format!("{own},{added}"));
+            // Both parts are valid.
+            headers.extend(
+                HeaderValue::try_from(value).ok().map(|value| (HeaderName::from_static(name), value)),
+            );
+        }
         Ok(Self {
             base_url,
             url,

@@ -28,6 +28,11 @@ pub(super) trait HttpFormat: Send + Sync {
         &[]
     }
 
+    /// A header with a list, of a streaming request to a model. The user's own header of that name stands before it.
+    fn added_header(&self, _model: &str) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// The header that carries the key.
     fn key_header(&self, key: &str) -> (&'static str, String) {
         ("authorization", format!("Bearer {key}"))
@@ -45,8 +50,14 @@ pub(super) trait HttpFormat: Send + Sync {
     fn message(&self, message: Message<'_>, options: &RequestOptions, is_marked: bool) -> Vec<Value>;
 
     /// Number of the last user messages that are marked for the provider's cache.
-    fn marked_messages(&self) -> usize {
+    fn marked_messages(&self, _options: &RequestOptions) -> usize {
         0
+    }
+
+    /// Returns whether the tail of a request stays where it was sent in the requests that follow. The model gets it again
+    /// and again then, but finds the conversation unchanged.
+    fn keeps_tails(&self, _options: &RequestOptions) -> bool {
+        false
     }
 
     /// A decoder for one answer.
@@ -98,7 +109,5 @@ pub(super) struct RequestOptions {
     pub(super) max_tokens: Option<u64>,
     pub(super) reasoning: Option<Reasoning>,
     pub(super) temperature: Option<f64>,
-    /// True if the catalogue knows the model to take a level of effort in place of a budget for thinking.
-    pub(super) adaptive_thinking: bool,
     pub(super) prices: Price,
 }

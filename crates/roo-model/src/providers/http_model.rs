@@ -30,7 +30,6 @@ impl HttpModel {
             max_tokens: profile.max_tokens,
             reasoning: profile.reasoning,
             temperature: profile.temperature,
-            adaptive_thinking: profile.known().is_some_and(|model| model.adaptive_thinking),
             prices: profile.prices().unwrap_or_default(),
         };
         Self { format, endpoint: Arc::new(endpoint), options }
@@ -40,9 +39,10 @@ impl HttpModel {
 /// Provider and model. Thinking of another wire format than the provider's usual one can't be read by that one.
 fn origin(profile: &Profile, model: &str) -> String {
     let provider = profile.provider.as_str();
-    match profile.wire_format.filter(|format| *format != profile.provider.spec().wire_format) {
-        Some(format) => format!("{provider}+{}/{model}", format.as_str()),
-        None => format!("{provider}/{model}"),
+    let format = profile.wire_format();
+    match format == profile.provider.spec().wire_format {
+        true => format!("{provider}/{model}"),
+        false => format!("{provider}+{}/{model}", format.as_str()),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod account;
 mod anthropic;
+mod claude;
 mod connect;
 mod conversation;
 mod embeddings;
@@ -215,7 +216,8 @@ pub struct ModelRequest {
     /// The part that was rendered for earlier requests.
     pub rendered: Rendered,
     /// A last part that changes with every request (environment details). Not part of the
-    /// conversation: it is sent as the last text of the last user message and forgotten.
+    /// conversation: it is sent as the last text of the last user message and forgotten, except for models that refuse
+    /// a conversation in which something has changed.
     pub tail: Option<String>,
     /// The tools of the mode, in the order of the table, then those of servers. Sent only in the native protocol.
     pub tools: Arc<[OfferedTool]>,

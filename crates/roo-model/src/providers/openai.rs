@@ -18,7 +18,7 @@ use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::repeated_event::RepeatedEvent;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_formats::config::Price;
+use roo_formats::config::{ModelVersion, Price, Reasoning};
 use roo_protocol::task::Usage;
 
 /// Chat Completions.
@@ -43,7 +43,7 @@ impl HttpFormat for ChatCompletions {
             body["temperature"] = temperature.into();
         }
         if let Some(reasoning) = options.reasoning {
-            body["reasoning_effort"] = json!(reasoning);
+            body["reasoning_effort"] = json!(taken_effort(&options.model, reasoning));
         }
         let tools: Vec<Value> = conversation::declared_tools(request).into_iter().map(tool).collect();
         if !tools.is_empty() {
@@ -56,7 +56,11 @@ impl HttpFormat for ChatCompletions {
         body["messages"] = if request.system.trim().is_empty() {
             json!([])
         } else {
-            json!([{ "role": "system", "content": &*request.system }])
+            let mut system = json!({ "role": "system", "content": &*request.system });
+            if marks_cache(options) {
+                mark(&mut system);
+            }
+            json!([system])
         };
         fields(body)
     }
@@ -65,11 +69,16 @@ impl HttpFormat for ChatCompletions {
         "messages"
     }
 
-    fn message(&self, message: Message<'_>, _: &RequestOptions, _: bool) -> Vec<Value> {
+    fn message(&self, message: Message<'_>, options: &RequestOptions, is_marked: bool) -> Vec<Value> {
         match message {
-            Message::User(message) => user_messages(message),
-            Message::Assistant(parts) => vec![assistant_message(parts)],
+            Message::User(message) => user_messages(message, options, is_marked),
+            Message::Assistant(parts) => vec![assistant_message(parts, options)],
         }
+    }
+
+    /// As for Anthropic's own format: besides the system prompt, the last two user messages.
+    fn marked_messages(&self, options: &RequestOptions) -> usize {
+        if marks_cache(options) { 2 } else { 0 }
     }
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
@@ -87,14 +96,68 @@ fn tool(tool: ToolDeclaration) -> Value {
 pub(super) fn always_reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let series = name.split('-').next().unwrap_or(name);
-    name.starts_with("gpt-5")
+    ModelVersion::of_gpt(name).is_some_and(|version| version >= ModelVersion::new(5, 0))
         || series
             .strip_prefix('o')
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// The level of effort that a model takes which is nearest to this one. OpenAI's models differ in their least and their
+/// highest.
+pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
+    let Some(version) = ModelVersion::of_gpt(model) else { return level };
+    let is_before = |major, minor| version < ModelVersion::new(major, minor);
+    match level {
+        Reasoning::None if is_before(5, 1) => Reasoning::Minimal,
+        Reasoning::None if !is_before(6, 2) => Reasoning::Low,
+        Reasoning::Minimal if !is_before(5, 1) => Reasoning::Low,
+        Reasoning::Xhigh if is_before(5, 2) && !model.contains("codex-max") => Reasoning::High,
+        level => level,
+    }
+}
+
+/// Returns whether the endpoint caches for a model only what requests mark: OpenRouter for Anthropic's models.
+fn marks_cache(options: &RequestOptions) -> bool {
+    options.host == "openrouter.ai" && options.model.contains("anthropic/")
+}
+
+/// Returns whether a model refuses a message of the user directly behind the results of calls, as Mistral's do wherever they
+/// are served.
+fn refuses_user_after_results(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    ["mistral", "ministral", "devstral", "codestral", "magistral", "mixtral"]
+        .iter()
+        .any(|family| name.contains(family))
+}
+
+/// Returns whether an endpoint refuses calls of the model without the thinking before them. What another model thought is not
+/// sent.
+fn wants_thinking_of_calls(host: &str) -> bool {
+    ["deepseek.com", "moonshot.ai", "moonshot.cn"].iter().any(|domain| host.ends_with(domain))
+}
+
+/// Marks the end of what is to be cached.
+fn mark(message: &mut Value) {
+    let cached = json!({ "type": "ephemeral" });
+    // Of a result, only the message itself can be marked.
+    if message["role"] == "tool" {
+        message["cache_control"] = cached;
+        return;
+    }
+    match &mut message["content"] {
+        Value::Array(parts) => {
+            if let Some(last) = parts.last_mut() {
+                last["cache_control"] = cached;
+            }
+        }
+        content => {
+            *content = json!([{ "type": "text", "text": content.take(), "cache_control": cached }]);
+        }
+    }
+}
+
 /// Results are messages of their own; their images go along with what the user says.
-fn user_messages(message: UserMessage<'_>) -> Vec<Value> {
+fn user_messages(message: UserMessage<'_>, options: &RequestOptions, is_marked: bool) -> Vec<Value> {
     let mut rendered = Vec::new();
     let mut texts = Vec::new();
     let mut images = Vec::new();
@@ -108,9 +171,40 @@ fn user_messages(message: UserMessage<'_>) -> Vec<Value> {
             UserPart::Image(image) => images.push(image),
         }
     }
-    texts.extend(message.tail.map(Cow::Borrowed));
-    if texts.is_empty() && images.is_empty() {
+    let tail = message.tail.map(Cow::Borrowed);
+    if is_marked {
+        // The tail changes, so it stays behind the mark in a message or a part of its own.
+        rendered.extend(user_message(texts, images));
+        if let Some(last) = rendered.last_mut() {
+            mark(last);
+        }
+        let tail = tail.map(|tail| json!({ "type": "text", "text": tail }));
+        match rendered.last_mut().filter(|last| last["role"] == "user") {
+            Some(last) => {
+                if let (Some(parts), Some(tail)) = (last["content"].as_array_mut(), tail) {
+                    parts.push(tail);
+                }
+            }
+            None => rendered.extend(tail.map(|tail| json!({ "role": "user", "content": [tail] }))),
+        }
         return rendered;
+    }
+    texts.extend(tail);
+    match rendered.last_mut() {
+        Some(result) if images.is_empty() && refuses_user_after_results(&options.model) => {
+            let own = result["content"].take();
+            let own = own.as_str().map(Cow::Borrowed).into_iter();
+            result["content"] = own.chain(texts).collect::<Vec<_>>().join("\n\n").into();
+        }
+        _ => rendered.extend(user_message(texts, images)),
+    }
+    rendered
+}
+
+/// What the user says; nothing where that is nothing.
+fn user_message(texts: Vec<Cow<'_, str>>, images: Vec<Image<'_>>) -> Option<Value> {
+    if texts.is_empty() && images.is_empty() {
+        return None;
     }
     let text = texts.join("\n\n");
     // Plain text where it can be: the chat templates of small servers know nothing else.
@@ -123,22 +217,21 @@ fn user_messages(message: UserMessage<'_>) -> Vec<Value> {
         }
         parts.into()
     };
-    rendered.push(json!({ "role": "user", "content": content }));
-    rendered
+    Some(json!({ "role": "user", "content": content }))
 }
 
 fn image_part(image: Image<'_>) -> Value {
     json!({ "type": "image_url", "image_url": { "url": image.url } })
 }
 
-fn assistant_message(parts: Vec<AssistantPart<'_>>) -> Value {
+fn assistant_message(parts: Vec<AssistantPart<'_>>, options: &RequestOptions) -> Value {
     let mut texts = Vec::new();
     let mut calls = Vec::new();
     let mut reasoning = Map::new();
     for part in parts {
         match part {
             AssistantPart::Text(text) => texts.push(text),
-            AssistantPart::Thinking(own) => reasoning.extend(own.as_object().cloned().unwrap_or_default()),
+            AssistantPart::Thinking(own) => add_thinking(&mut reasoning, own),
             AssistantPart::Call { id, name, params } => calls.push(json!({
                 "id": id,
                 "type": "function",
@@ -148,6 +241,9 @@ fn assistant_message(parts: Vec<AssistantPart<'_>>) -> Value {
     }
     let content = if texts.is_empty() { Value::Null } else { texts.join("\n\n").into() };
     let mut message = json!({ "role": "assistant", "content": content });
+    if !calls.is_empty() && wants_thinking_of_calls(&options.host) {
+        reasoning.entry("reasoning_content").or_insert_with(|| "".into());
+    }
     for (field, value) in reasoning {
         message[field] = value;
     }
@@ -155,6 +251,19 @@ fn assistant_message(parts: Vec<AssistantPart<'_>>) -> Value {
         message["tool_calls"] = calls.into();
     }
     message
+}
+
+/// Adds the fields of a block of thinking to those of the blocks before it.
+fn add_thinking(reasoning: &mut Map<String, Value>, block: &Value) {
+    for (field, value) in block.as_object().into_iter().flatten() {
+        match (reasoning.get_mut(field), value) {
+            (Some(Value::Array(details)), Value::Array(more)) => details.extend(more.iter().cloned()),
+            (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
+            _ => {
+                reasoning.insert(field.clone(), value.clone());
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -220,6 +329,8 @@ struct Tokens {
     prompt_tokens: Option<u64>,
     #[serde(default)]
     completion_tokens: Option<u64>,
+    #[serde(default)]
+    total_tokens: Option<u64>,
     #[serde(default)]
     prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek.
@@ -416,10 +527,13 @@ impl Stream {
         let details = tokens.prompt_tokens_details.as_ref();
         let cached = details.and_then(|details| details.cached_tokens).or(tokens.prompt_cache_hit_tokens);
         let cache_reads = cached.unwrap_or(0);
+        let prompt = tokens.prompt_tokens.unwrap_or(0);
+        // xAI leaves the tokens of thinking out of those of the answer, and has them in the sum.
+        let after_prompt = tokens.total_tokens.unwrap_or(0).saturating_sub(prompt);
         let mut usage = Usage {
             // The wire counts cached tokens as input too.
-            tokens_in: tokens.prompt_tokens.unwrap_or(0).saturating_sub(cache_reads),
-            tokens_out: tokens.completion_tokens.unwrap_or(0),
+            tokens_in: prompt.saturating_sub(cache_reads),
+            tokens_out: tokens.completion_tokens.unwrap_or(0).max(after_prompt),
             cache_reads,
             ..Usage::default()
         };
@@ -574,4 +688,111 @@ pub(super) fn stream_fault(error: &Value) -> Fault {
         _ => ModelErrorKind::Unavailable(None),
     };
     Fault::new(kind, format!("the endpoint ended the answer with an error: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn options(host: &str, model: &str) -> RequestOptions {
+        RequestOptions {
+            origin: "p/m".into(),
+            model: model.into(),
+            host: host.into(),
+            max_tokens: None,
+            reasoning: None,
+            temperature: None,
+            prices: Price::default(),
+        }
+    }
+
+    fn result(text: &'static str) -> conversation::CallResult<'static> {
+        conversation::CallResult {
+            id: "1".into(),
+            name: "read_file".into(),
+            text: text.into(),
+            is_error: false,
+            images: vec![],
+        }
+    }
+
+    #[test]
+    fn openrouter_caches_for_claude_up_to_what_does_not_change() {
+        let options = options("openrouter.ai", "anthropic/claude-opus-5.5");
+        let render =
+            |message, is_marked| ChatCompletions.message(Message::User(message), &options, is_marked);
+        let cached = json!({ "type": "ephemeral" });
+        let said = || UserMessage {
+            parts: vec![UserPart::Text("Look.".into())],
+            tail: Some("It is 12:00."),
+            ..UserMessage::default()
+        };
+        let tail = json!({ "type": "text", "text": "It is 12:00." });
+        assert_eq!(
+            render(said(), true),
+            [json!({ "role": "user", "content": [
+                { "type": "text", "text": "Look.", "cache_control": cached }, tail,
+            ] })]
+        );
+        let results =
+            UserMessage { results: vec![result("x")], tail: Some("It is 12:00."), ..UserMessage::default() };
+        assert_eq!(
+            render(results, true),
+            [
+                json!({ "role": "tool", "tool_call_id": "1", "content": "x", "cache_control": cached }),
+                json!({ "role": "user", "content": [tail] }),
+            ]
+        );
+        assert_eq!(ChatCompletions.marked_messages(&options), 2);
+        let other = self::options("openrouter.ai", "openai/gpt-6-sol");
+        assert_eq!(ChatCompletions.marked_messages(&other), 0);
+    }
+
+    #[test]
+    fn thinking_of_several_blocks_goes_back_whole() {
+        let first = json!({ "reasoning_details": [{ "text": "a" }], "reasoning_content": "a" });
+        let second = json!({ "reasoning_details": [{ "text": "b" }], "reasoning_content": "b" });
+        let parts = vec![
+            AssistantPart::Thinking(&first),
+            AssistantPart::Text("Hm.".into()),
+            AssistantPart::Thinking(&second),
+        ];
+        assert_eq!(
+            assistant_message(parts, &options("openrouter.ai", "m")),
+            json!({
+                "role": "assistant", "content": "Hm.",
+                "reasoning_details": [{ "text": "a" }, { "text": "b" }], "reasoning_content": "ab",
+            })
+        );
+    }
+
+    #[test]
+    fn a_call_that_another_model_made_has_thinking_where_the_endpoint_demands_it() {
+        let params = Map::new();
+        let message = |host| {
+            let call = AssistantPart::Call { id: "1".into(), name: "read_file".into(), params: &params };
+            assistant_message(vec![call], &options(host, "m"))["reasoning_content"].clone()
+        };
+        assert_eq!(message("api.deepseek.com"), "");
+        assert_eq!(message("api.moonshot.ai"), "");
+        assert_eq!(message("api.openai.com"), Value::Null);
+    }
+
+    #[test]
+    fn tokens_of_thinking_that_are_only_in_the_sum_count() {
+        let out = |tokens: Value| {
+            let tokens = serde_json::from_value(tokens).unwrap();
+            match Stream::new(Price::default()).used(&tokens) {
+                Output::Usage(usage) => usage.tokens_out,
+                other => panic!("{other:?}"),
+            }
+        };
+        let xai = json!({ "prompt_tokens": 10_120, "completion_tokens": 1499, "total_tokens": 14_428 });
+        assert_eq!(out(xai), 4308);
+        let openai = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
+        assert_eq!(out(openai), 5);
+        assert_eq!(out(json!({ "prompt_tokens": 10, "completion_tokens": 5 })), 5);
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! How a message looks is the business of each wire format, and which messages items become that of `conversation`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -24,13 +25,7 @@ impl Rendered {
         request: &ModelRequest,
         options: &RequestOptions,
     ) -> Vec<u8> {
-        // Should rendering have panicked, what is kept may be half of it.
-        let mut kept = self.0.lock().unwrap_or_else(|poisoned| {
-            self.0.clear_poison();
-            let mut kept = PoisonError::into_inner(poisoned);
-            *kept = None;
-            kept
-        });
+        let mut kept = self.kept();
         let rendering = match kept.take() {
             Some(rendering) if rendering.fits(request, options) => rendering,
             _ => Rendering::new(request, options),
@@ -38,6 +33,26 @@ impl Rendered {
         let rendering = kept.insert(rendering);
         let open = rendering.continue_with(format, request, options);
         assemble(format, request, options, &[&rendering.text, &open])
+    }
+
+    /// Gives up what can be rendered again. Returns whether anything is left: what the conversation alone doesn't tell.
+    pub fn shrink(&self) -> bool {
+        let mut kept = self.kept();
+        match kept.as_mut().filter(|rendering| !rendering.tails.is_empty()) {
+            Some(rendering) => rendering.forget_text(),
+            None => *kept = None,
+        }
+        kept.is_some()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Rendering>> {
+        // Should rendering have panicked, what is kept may be half of it.
+        self.0.lock().unwrap_or_else(|poisoned| {
+            self.0.clear_poison();
+            let mut kept = PoisonError::into_inner(poisoned);
+            *kept = None;
+            kept
+        })
     }
 }
 
@@ -54,6 +69,8 @@ struct Rendering {
     /// The cuts up to the end of that text, and where they are in it.
     cuts: Vec<(Cut, usize)>,
     sent: SentCalls,
+    /// The tails of earlier requests by their number of items, where they stay in the conversation.
+    tails: BTreeMap<usize, String>,
 }
 
 impl Rendering {
@@ -65,7 +82,13 @@ impl Rendering {
             text: String::new(),
             cuts: vec![(Cut::default(), 0)],
             sent: SentCalls::default(),
+            tails: BTreeMap::new(),
         }
+    }
+
+    fn forget_text(&mut self) {
+        self.text = String::new();
+        self.cuts.truncate(1);
     }
 
     fn fits(&self, request: &ModelRequest, options: &RequestOptions) -> bool {
@@ -82,11 +105,11 @@ impl Rendering {
         let users = |messages: &[Message<'_>]| {
             messages.iter().filter(|message| matches!(message, Message::User(_))).count()
         };
-        let marks = format.marked_messages();
+        let marks = format.marked_messages(options);
         self.forget_changed(request);
         let (messages, cuts) = loop {
             let from = self.last_cut();
-            let rendered = conversation::messages(request, &self.origin, &from, &mut self.sent);
+            let rendered = conversation::messages(request, &self.origin, &from, &mut self.sent, &self.tails);
             // Where items were removed, a message that is kept without its mark may be among the marked ones again.
             if users(&rendered.0) >= marks || self.cuts.len() <= 1 {
                 break rendered;
@@ -110,6 +133,9 @@ impl Rendering {
                 self.cuts.push((*cut, self.text.len()));
             }
         }
+        if format.keeps_tails(options) {
+            self.tails.insert(request.items.len(), request.tail.clone().unwrap_or_default());
+        }
         open
     }
 
@@ -118,6 +144,7 @@ impl Rendering {
         let pairs = self.items.iter().zip(request.items.shared());
         let common = pairs.take_while(|(one, other)| Arc::ptr_eq(one, other)).count();
         self.items.truncate(common);
+        self.tails.retain(|items, _| *items <= common);
         self.items.extend_from_slice(&request.items.shared()[common..]);
         // A cut also depends on the kind of the item behind it. The first one depends on nothing.
         while self.cuts.len() > 1 && self.cuts.last().is_some_and(|(cut, _)| cut.items >= common) {
@@ -214,7 +241,6 @@ mod tests {
             max_tokens: Some(4096),
             reasoning: Some(Reasoning::Low),
             temperature: None,
-            adaptive_thinking: false,
             prices: Price::default(),
         }
     }
@@ -378,6 +404,80 @@ mod tests {
         let continued = rendered.body(format, &request, &options(origin));
         let at_once = Rendered::default().body(format, &request, &options(origin));
         assert_eq!(String::from_utf8(continued), String::from_utf8(at_once));
+    }
+
+    #[test]
+    fn a_model_that_checks_what_came_before_gets_each_tail_again_where_it_was() {
+        let (origin, format) = ("anthropic/claude-opus-5-5", &anthropic::Messages);
+        let user = |text: &str| Item::User { text: text.into(), images: vec![] };
+        let answer = |text: &str| Item::Assistant {
+            blocks: vec![
+                AssistantBlock::Thinking {
+                    text: String::new(),
+                    opaque: Some(json!({ "type": "thinking", "thinking": "", "signature": text })),
+                    origin: origin.into(),
+                },
+                AssistantBlock::Text { text: text.into() },
+            ],
+        };
+        let rendered = Rendered::default();
+        let ask = |items: &Items, tail: &str| -> Vec<Value> {
+            let request = ModelRequest {
+                system: "".into(),
+                items: items.clone(),
+                rendered: rendered.clone(),
+                tail: Some(tail.into()),
+                tools: Arc::new([]),
+                protocol: ToolProtocol::Native,
+                mode: "code".into(),
+                max_tokens: None,
+            };
+            let body = rendered.body(format, &request, &options(origin));
+            let mut body: Value = serde_json::from_slice(&body).unwrap();
+            let mut messages = std::mem::take(body["messages"].as_array_mut().unwrap());
+            for block in messages.iter_mut().flat_map(|message| message["content"].as_array_mut().unwrap()) {
+                // Where the provider's cache ends isn't part of the conversation.
+                block.as_object_mut().unwrap().remove("cache_control");
+            }
+            messages
+        };
+        let mut items = Items::from(vec![user("a")]);
+        ask(&items, "It is 12:00, and this request fails.");
+        let mut before = ask(&items, "It is 12:01.");
+        for turn in 0..6 {
+            items.push(answer(&format!("answer {turn}")));
+            items.push(user(&format!("user {turn}")));
+            if turn % 2 == 1 {
+                assert!(rendered.shrink());
+            }
+            let messages = ask(&items, &format!("It is 12:1{turn}."));
+            assert_eq!(messages[..before.len()], before, "turn {turn}");
+            before = messages;
+        }
+        assert_eq!(before.last().unwrap()["content"][1]["text"], "It is 12:15.");
+        // Nothing before that has stayed as it was.
+        items.replace(0, user("another one"));
+        let messages = ask(&items, "It is 12:20.");
+        assert_eq!(messages[0]["content"].as_array().unwrap().len(), 1);
+        assert_eq!(messages.last().unwrap()["content"][1]["text"], "It is 12:20.");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_conversation_that_can_be_rendered_again() {
+        let request = ModelRequest {
+            system: "".into(),
+            items: vec![Item::User { text: "a".into(), images: vec![] }].into(),
+            rendered: Rendered::default(),
+            tail: Some("It is 12:00.".into()),
+            tools: Arc::new([]),
+            protocol: ToolProtocol::Native,
+            mode: "code".into(),
+            max_tokens: None,
+        };
+        for (origin, format) in FORMATS {
+            request.rendered.body(format, &request, &options(origin));
+            assert!(!request.rendered.shrink(), "{origin}");
+        }
     }
 
     /// Bytes of the entries that each of the requests of a long conversation renders.

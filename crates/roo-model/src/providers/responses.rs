@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
-use super::openai::{always_reasons, stream_fault};
+use super::openai::{always_reasons, stream_fault, taken_effort};
 use super::{Finish, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{Price, Reasoning};
@@ -33,7 +33,7 @@ impl HttpFormat for Responses {
             body["include"] = json!(["reasoning.encrypted_content"]);
         }
         if let Some(level) = options.reasoning {
-            body["reasoning"] = json!({ "effort": level });
+            body["reasoning"] = json!({ "effort": taken_effort(&options.model, level) });
             if level != Reasoning::None {
                 body["reasoning"]["summary"] = "auto".into();
             }
