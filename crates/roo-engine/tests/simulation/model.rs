@@ -10,9 +10,10 @@ use roo_durable::simulated_disk::Random;
 use roo_formats::config::Profile;
 use roo_model::parser::StreamEvent;
 use roo_model::providers::{
-    AccountId, Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, ModelSource, Output,
-    SUMMARY_MODE, Script, Scripted,
+    AccountId, AssistantBlock, Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest,
+    ModelSource, Output, SUMMARY_MODE, Script, Scripted, ToolResult,
 };
+use roo_protocol::event::ToolStatus;
 use roo_protocol::task::Usage;
 use serde_json::{Value, json};
 
@@ -179,7 +180,7 @@ impl PlannedModel {
 
     fn call(&self, state: &mut State, request: &ModelRequest) -> Call {
         let path = FILES[state.random.below(FILES.len())];
-        let known = last_read(&request.items, path);
+        let known = last_known(&request.items, path);
         match state.random.below(14) {
             0 | 1 => ("read_file", json!({ "files": [{ "path": path }] })),
             2 => {
@@ -256,17 +257,38 @@ fn urid(items: &Items) -> String {
     lines.filter_map(|line| line.strip_prefix("URID: ")).next_back().unwrap_or_default().trim().to_owned()
 }
 
-/// The lines of a file as the conversation showed them last, whole; none if it didn't.
-fn last_read(items: &Items, path: &str) -> Option<Vec<String>> {
+/// The lines of a file as the conversation has them last as a whole: in the result of a read, or in the call that wrote
+/// them. None if it doesn't.
+fn last_known(items: &Items, path: &str) -> Option<Vec<String>> {
     let results = items.iter().rev().filter_map(|item| match item {
         Item::Results { results } => Some(results.iter().rev()),
         _ => None,
     });
+    results.flatten().find_map(|result| last_read(result, path).or_else(|| last_written(items, result, path)))
+}
+
+fn last_read(result: &ToolResult, path: &str) -> Option<Vec<String>> {
     let head = format!("<file><path>{path}</path>\n<content lines=\"1-");
-    let shown = results.flatten().find_map(|result| result.text.split_once(&head))?.1;
+    let (_, shown) = result.text.split_once(&head)?;
     let (_, content) = shown.split_once(">\n")?;
     let (content, _) = content.split_once("</content>")?;
     content.lines().map(|line| Some(line.split_once(" | ")?.1.to_owned())).collect()
+}
+
+fn last_written(items: &Items, result: &ToolResult, path: &str) -> Option<Vec<String>> {
+    if result.name != "write_to_file" || result.status != ToolStatus::Ok {
+        return None;
+    }
+    let blocks = items.iter().filter_map(|item| match item {
+        Item::Assistant { blocks } => Some(blocks),
+        _ => None,
+    });
+    let call = blocks.flatten().find_map(|block| match block {
+        AssistantBlock::Call { call } if call.id == result.call_id => Some(call),
+        _ => None,
+    })?;
+    let content = call.params.get("content")?.as_str()?;
+    (call.params.get("path")? == path).then(|| content.lines().map(str::to_owned).collect())
 }
 
 impl Model for PlannedModel {
