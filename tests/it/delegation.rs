@@ -1,4 +1,4 @@
-//! Delegation as a door sees it: branches, their order, their limits, their end; on the scripted model.
+//! Delegation as a front end sees it: branches, their order, their limits, their end; on the scripted model.
 
 use roo_protocol::event::{Event, ToolStatus};
 use roo_protocol::ids::TaskId;

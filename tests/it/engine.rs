@@ -1,4 +1,4 @@
-//! The engine as a door uses it: actors, cancellation, limits, retries; on the scripted model and on
+//! The engine as a front end uses it: actors, cancellation, limits, retries; on the scripted model and on
 //! a model endpoint on loopback.
 
 use std::sync::Arc;
@@ -501,6 +501,41 @@ mod wire {
             assert!(first.contains("Write a.txt") && first.contains("environment_details"), "{first}");
             let second = server.request().await.body.to_string();
             assert!(second.contains("created"), "{second}");
+        }
+    }
+
+    /// The content of a request's messages, without the marks of what is to be cached.
+    fn conversation(mut body: Value) -> Vec<Value> {
+        let mut messages = std::mem::take(body["messages"].as_array_mut().unwrap());
+        for block in messages.iter_mut().flat_map(|message| message["content"].as_array_mut().unwrap()) {
+            block.as_object_mut().unwrap().remove("cache_control");
+        }
+        messages
+    }
+
+    #[tokio::test]
+    async fn a_model_that_checks_what_came_before_finds_it_unchanged_also_after_a_question() {
+        let (provider, protocol) = FORMATS[0];
+        let call = |name, parameters| body(provider, protocol, "", &[(name, parameters)]);
+        let turns = [
+            call("read_file", json!({ "path": "a.txt" })),
+            call("write_to_file", json!({ "path": "b.txt", "content": "two\n" })),
+            call("attempt_completion", json!({ "result": "Done." })),
+        ];
+        let mut server = ModelServer::start(turns.map(Answer::stream)).await;
+        let more = json!({ "autoApprove": { "write": false }, "profiles": { "default": {
+            "provider": provider, "baseUrl": base_url(provider, &server.url()), "model": "claude-opus-5-5",
+        } } });
+        let fixture = endpoint(&server, provider, protocol, &[("a.txt", "one\n")], more);
+        let mut task = fixture.start("Copy it.").await;
+        task.decide("allow_once").await;
+        assert_eq!(task.end().await, (TaskState::Completed, "Done.".into()));
+        let mut before = conversation(server.request().await.body);
+        for request in 2..=3 {
+            let messages = conversation(server.request().await.body);
+            assert_eq!(messages[..before.len()], before, "request {request}");
+            assert!(messages.last().unwrap().to_string().contains("environment_details"));
+            before = messages;
         }
     }
 
