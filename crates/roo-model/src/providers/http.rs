@@ -846,6 +846,10 @@ fn retry_after(value: &str, now: jiff::Timestamp) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[path = "http_tests.rs"]
+mod request_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,0 +1,127 @@
+//! Requests to an endpoint on this machine, and what comes of its answers.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::providers::{ListedModel, ModelError, list_models};
+use roo_formats::config::Profile;
+
+/// Longest time that a test waits for anything.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A list of one model, as Chat Completions have it.
+const MODELS: &str = r#"{"data":[{"id":"m"}]}"#;
+
+/// An endpoint that gives each request the next of its answers.
+struct Server {
+    url: String,
+    /// The heads of the requests.
+    requests: mpsc::UnboundedReceiver<String>,
+}
+
+impl Server {
+    async fn start(answers: impl IntoIterator<Item = String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (heads, requests) = mpsc::unbounded_channel();
+        let answers: Vec<String> = answers.into_iter().collect();
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                let _ = heads.send(play(&mut connection, &answer).await);
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// The head of the next request.
+    async fn request(&mut self) -> String {
+        timeout(LONG, self.requests.recv()).await.unwrap().unwrap()
+    }
+}
+
+/// Reads one request, answers it and returns its head.
+async fn play(connection: &mut TcpStream, answer: &str) -> String {
+    let mut bytes = Vec::new();
+    let head = loop {
+        assert_ne!(connection.read_buf(&mut bytes).await.unwrap(), 0, "the request has no end");
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            break head;
+        }
+    };
+    connection.write_all(answer.as_bytes()).await.unwrap();
+    let _ = connection.shutdown().await;
+    head
+}
+
+/// An answer with these headers, each ending its line.
+fn answer(status: u16, headers: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} Told\r\n{headers}content-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn profile(value: Value) -> Profile {
+    serde_json::from_value(value).unwrap()
+}
+
+async fn models(profile: &Profile) -> Result<Vec<ListedModel>, ModelError> {
+    timeout(LONG, list_models(profile, &|_| None)).await.unwrap()
+}
+
+/// Set in the process that has a proxy.
+const BY_PROXY: &str = "ROO_MODEL_TEST_BY_PROXY";
+
+#[tokio::test]
+async fn a_socks_proxy_of_the_environment_is_used_but_for_this_machine() {
+    if let Ok(local) = std::env::var(BY_PROXY) {
+        // An address that is kept for documentation: nothing is there.
+        for url in ["http://192.0.2.1/v1", &local] {
+            let headers = json!({ "authorization": "none" });
+            let profile = profile(json!({ "provider": "openai", "baseUrl": url, "headers": headers }));
+            assert_eq!(models(&profile).await.unwrap()[0].id, "m", "{url}");
+        }
+        return;
+    }
+    let mut local = Server::start([answer(200, "", MODELS)]).await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = proxy.local_addr().unwrap();
+    let proxied = tokio::spawn(async move {
+        let (mut connection, _) = proxy.accept().await.unwrap();
+        // A greeting with the methods that the client knows; none is needed.
+        let mut greeting = [0; 2];
+        connection.read_exact(&mut greeting).await.unwrap();
+        assert_eq!(greeting[0], 5, "the version of SOCKS");
+        connection.read_exact(&mut vec![0; greeting[1].into()]).await.unwrap();
+        connection.write_all(&[5, 0]).await.unwrap();
+        let mut wanted = [0; 10];
+        connection.read_exact(&mut wanted).await.unwrap();
+        assert_eq!(wanted, [5, 1, 0, 1, 192, 0, 2, 1, 0, 80], "a connection to 192.0.2.1:80");
+        connection.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+        play(&mut connection, &answer(200, "", MODELS)).await
+    });
+    let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
+    let name = std::thread::current().name().unwrap().to_owned();
+    again.args(["--exact", &name, "--nocapture"]).env(BY_PROXY, format!("{}/v1", local.url));
+    for variable in ["NO_PROXY", "no_proxy", "HTTP_PROXY", "http_proxy", "all_proxy"] {
+        again.env_remove(variable);
+    }
+    again.env("ALL_PROXY", format!("socks5://{address}")).kill_on_drop(true);
+    let output = timeout(LONG, again.output()).await.unwrap().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
+    let head = timeout(LONG, proxied).await.unwrap().unwrap();
+    assert!(head.starts_with("get /v1/models "), "{head}");
+    assert!(local.request().await.starts_with("get /v1/models "));
+}
