@@ -59,6 +59,8 @@ pub(super) struct Endpoint {
     headers: HeaderMap,
     /// The values of the user's own headers: they may be keys.
     header_secrets: Vec<Secret>,
+    /// The keys in the query of the base URL.
+    query_secrets: Vec<Secret>,
     key: Key,
     /// Reason why there is no key, and what to do, where its owner named a source of one.
     missing_key: Option<String>,
@@ -126,6 +128,8 @@ impl Endpoint {
                 HeaderValue::try_from(value).ok().map(|value| (HeaderName::from_static(name), value)),
             );
         }
+        let named = base_url.query_pairs().filter(|(name, _)| is_key_name(name));
+        let query_secrets = named.map(|(_, value)| Secret::new(&value)).collect();
         Ok(Self {
             base_url,
             url,
@@ -135,6 +139,7 @@ impl Endpoint {
             model: model.to_owned(),
             headers,
             header_secrets,
+            query_secrets,
             key: Key::None,
             missing_key: None,
             first_byte: Duration::from_secs(profile.timeouts.first_byte_sec),
@@ -290,6 +295,12 @@ fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+/// Returns whether a parameter of a query is a key by its name.
+fn is_key_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "sig"].iter().any(|word| name.contains(word))
 }
 
 /// A path below a base URL, which may have a query of its own.
@@ -584,8 +595,9 @@ impl Connection {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| retry_after(value, now));
+        // Its query may repeat that of the base URL, with a key.
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let location = location.map(str::to_owned);
+        let location = location.and_then(|target| response.url().join(target).ok()).map(|url| shown(&url));
         let body = self.error_body(&mut response).await;
         let said = error_text(&self.redact(&body));
         let body: Option<Value> = serde_json::from_str(&body).ok();
@@ -652,7 +664,8 @@ impl Connection {
     /// Removes keys: some providers repeat what they were sent.
     fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for secret in self.key.iter().chain(&self.endpoint.header_secrets) {
+        let endpoint = &self.endpoint;
+        for secret in self.key.iter().chain(&endpoint.header_secrets).chain(&endpoint.query_secrets) {
             // Short header values are no keys, and would tear ordinary words.
             if secret.expose().len() >= 8 {
                 text = text.replace(secret.expose(), "[redacted]");

@@ -80,6 +80,20 @@ async fn models(profile: &Profile) -> Result<Vec<ListedModel>, ModelError> {
     timeout(LONG, list_models(profile, &|_| None)).await.unwrap()
 }
 
+#[tokio::test]
+async fn a_redirect_is_told_without_the_keys_in_its_query() {
+    let moved = r#"<a href="/v2/models?key=sk-12345678">moved</a>"#;
+    for target in ["/v2/models?key=sk-12345678", "https://u:sk-12345678@x.example/v2/models?key=sk-12345678"]
+    {
+        let moved = answer(308, &format!("location: {target}\r\n"), moved);
+        let server = Server::start([moved]).await;
+        let url = format!("{}/v1?key=sk-12345678", server.url);
+        let error = models(&profile(json!({ "provider": "openai", "baseUrl": url }))).await.unwrap_err();
+        assert!(!error.message.contains("sk-12345678"), "{error}");
+        assert!(error.message.contains("/v2/models: set `baseUrl` there"), "{error}");
+    }
+}
+
 /// Set in the process that has a proxy.
 const BY_PROXY: &str = "ROO_MODEL_TEST_BY_PROXY";
 
