@@ -2,6 +2,7 @@
 //!
 //! Paths, headers and the meaning of a stream's events are the business of an [`HttpFormat`].
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -602,10 +603,10 @@ impl Connection {
         let said = error_text(&self.redact(&body));
         let body: Option<Value> = serde_json::from_str(&body).ok();
         let own_kind = body.as_ref().and_then(|body| self.endpoint.format.error_kind(status, body));
+        let words = body.as_ref().map(error_words).unwrap_or_default();
         let kind = match kind_of_status(status, &said, wait) {
-            ModelErrorKind::RateLimited(_) if body.as_ref().is_some_and(is_out_of_credit) => {
-                ModelErrorKind::Invalid
-            }
+            ModelErrorKind::RateLimited(_) if is_out_of_credit(&words) => ModelErrorKind::Invalid,
+            ModelErrorKind::Invalid if names_context_overflow(&words) => ModelErrorKind::ContextWindow,
             // A header that says how long to wait is as good as the body.
             kind if kind.retry_after().is_some() => kind,
             kind => own_kind.unwrap_or(kind),
@@ -771,9 +772,13 @@ fn lacks_function_calling(said: &str) -> bool {
 }
 
 /// Returns whether the account behind the key has no credit: to wait brings none.
-fn is_out_of_credit(body: &Value) -> bool {
-    let error = &body["error"];
-    [&error["code"], &error["type"]].into_iter().any(|word| word == "insufficient_quota")
+fn is_out_of_credit(words: &[String]) -> bool {
+    words.iter().any(|word| word == "insufficient_quota")
+}
+
+/// Returns whether an error's own words say that the conversation is too long.
+fn names_context_overflow(words: &[String]) -> bool {
+    words.iter().any(|word| matches!(&**word, "context_length_exceeded" | "exceed_context_size_error"))
 }
 
 /// The kind of failure that an HTTP status means. `said` is the provider's own text.
@@ -791,7 +796,7 @@ pub(super) fn kind_of_status(status: u16, said: &str, wait: Option<Duration>) ->
 const PLAUSIBLE_WINDOWS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
 
 /// Returns whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
-/// OpenRouter, llama.cpp, vLLM and Ollama.
+/// OpenRouter, Gemini, Groq, Cerebras, llama.cpp, vLLM and Ollama.
 pub(super) fn is_context_overflow(said: &str) -> bool {
     let said = said.to_lowercase();
     let has = |words: &str| said.contains(words);
@@ -803,6 +808,8 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || has("too many tokens")
         || has("maximum context")
         || has("tokens exceed")
+        || has("reduce the length of the messages")
+        || (has("token count") && has("exceed"))
         || (has("context")
             && (has("length") || has("window") || has("size") || has("too long") || has("exceed")))
         || (has("maximum") && has("tokens") && has("prompt"))
@@ -810,7 +817,7 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
 }
 
 /// Returns the window that a provider names where it refuses a conversation as too long, in tokens. Covers the wordings of
-/// Anthropic, OpenAI, OpenRouter, Gemini, llama.cpp and vLLM.
+/// Anthropic, OpenAI, OpenRouter, Gemini, Cerebras, llama.cpp and vLLM.
 pub(super) fn stated_window(said: &str) -> Option<u64> {
     let said = said.to_lowercase();
     let behind = |marker: &str| {
@@ -818,7 +825,7 @@ pub(super) fn stated_window(said: &str) -> Option<u64> {
         let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
         digits.replace(',', "").parse().ok()
     };
-    ["maximum context length is ", "context size (", "tokens allowed (", " > "]
+    ["maximum context length is ", "context size (", "tokens allowed (", "while limit is ", " > "]
         .into_iter()
         .find_map(behind)
         .filter(|tokens| PLAUSIBLE_WINDOWS.contains(tokens))
@@ -828,7 +835,8 @@ pub(super) fn stated_window(said: &str) -> Option<u64> {
 /// 500 characters on one line.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
-    let text = one_line(parsed.as_ref().and_then(error_message).unwrap_or(body), ERROR_TEXT_LIMIT);
+    let message = parsed.as_ref().and_then(error_message);
+    let text = one_line(message.as_deref().unwrap_or(body), ERROR_TEXT_LIMIT);
     if text.is_empty() { "(no explanation)".to_owned() } else { text }
 }
 
@@ -840,9 +848,52 @@ fn sentence(mut text: String) -> String {
     text
 }
 
-fn error_message(body: &Value) -> Option<&str> {
+/// Returns the message of an error's body. Where a gateway says only that a provider failed, it is what that one said.
+fn error_message(body: &Value) -> Option<Cow<'_, str>> {
+    let body = only_entry(body);
     let error = &body["error"];
-    [&error["message"], error, &body["message"], &body["detail"]].into_iter().find_map(Value::as_str)
+    let told = [&error["message"], error, &body["message"], &body["detail"]];
+    let told = told.into_iter().find_map(Value::as_str)?;
+    let Some(cause) = provider_error(body) else { return Some(told.into()) };
+    let said = match &cause {
+        Value::String(text) => Some(text.as_str().into()),
+        // One level is all that gateways have.
+        cause if provider_error(cause).is_none() => error_message(cause),
+        _ => None,
+    };
+    let said = said.filter(|said| !said.trim().is_empty()).unwrap_or(Cow::Borrowed(told));
+    Some(match error["metadata"]["provider_name"].as_str() {
+        Some(provider) => format!("{provider}: {said}").into(),
+        None => said.into_owned().into(),
+    })
+}
+
+/// Returns what the provider behind OpenRouter answered, as text if it is no JSON. None where the error says itself what it
+/// is, or nothing was passed on.
+fn provider_error(body: &Value) -> Option<Value> {
+    let error = &only_entry(body)["error"];
+    let is_generic = error["message"].as_str()?.trim_end_matches('.') == "Provider returned error";
+    let raw = Some(&error["metadata"]["raw"]).filter(|raw| is_generic && !raw.is_null())?;
+    let text = raw.as_str();
+    Some(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| raw.clone()))
+}
+
+/// Returns the codes and types of a body's error, and of the one that a gateway passed on.
+fn error_words(body: &Value) -> Vec<String> {
+    let own = |body: &Value| {
+        let body = only_entry(body);
+        // Cerebras has no object around it.
+        let error = if body["error"].is_object() { &body["error"] } else { body };
+        let words = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str);
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let passed_on = provider_error(body).map(|cause| own(&cause)).unwrap_or_default();
+    [own(body), passed_on].concat()
+}
+
+/// Google's OpenAI-compatible endpoint has a list around its error.
+fn only_entry(body: &Value) -> &Value {
+    body.get(0).unwrap_or(body)
 }
 
 /// Reads a `Retry-After` header: seconds, or an HTTP date. Never negative, never over ten minutes.
@@ -864,6 +915,8 @@ mod request_tests;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -896,13 +949,10 @@ mod tests {
 
     #[test]
     fn an_account_without_credit_is_not_a_rate_limit() {
-        let said =
-            |code: &str| serde_json::json!({ "error": { "message": "You exceeded it.", "code": code } });
-        assert!(
-            is_out_of_credit(&said("insufficient_quota")) && !is_out_of_credit(&said("rate_limit_exceeded"))
-        );
-        let by_type = serde_json::json!({ "error": { "type": "insufficient_quota", "code": null } });
-        assert!(is_out_of_credit(&by_type));
+        let is_out = |error: Value| is_out_of_credit(&error_words(&json!({ "error": error })));
+        assert!(is_out(json!({ "message": "You exceeded it.", "code": "insufficient_quota" })));
+        assert!(is_out(json!({ "type": "insufficient_quota", "code": null })));
+        assert!(!is_out(json!({ "message": "You exceeded it.", "code": "rate_limit_exceeded" })));
     }
 
     #[test]
@@ -929,6 +979,9 @@ mod tests {
             "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
             "This endpoint's maximum context length is 32768 tokens.",
             "context_length_exceeded",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "Please reduce the length of the messages or completion.",
+            "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000",
         ] {
             assert_eq!(kind_of_status(400, said, None), ModelErrorKind::ContextWindow, "{said}");
         }
@@ -951,6 +1004,10 @@ mod tests {
                 "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
                 Some(1_048_576),
             ),
+            (
+                "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000",
+                Some(40_000),
+            ),
             ("maximum context length is 8 tokens", None),
             ("context_length_exceeded", None),
         ] {
@@ -971,7 +1028,50 @@ mod tests {
         assert_eq!(error_text(r#"{"detail":"not found"}"#), "not found");
         assert_eq!(error_text("<html>Bad\ngateway</html>"), "<html>Bad ⏎ gateway</html>");
         assert_eq!(error_text("no\u{202e}key\u{1b}[2J"), "no<U+202E>key<U+001B>[2J");
+        assert_eq!(error_text(r#"[{"error":{"code":400,"message":"no such model"}}]"#), "no such model");
         assert_eq!(error_text(""), "(no explanation)");
         assert_eq!(error_text(&"é".repeat(2000)).chars().count(), ERROR_TEXT_LIMIT);
+    }
+
+    #[test]
+    fn what_a_provider_behind_a_gateway_said_takes_the_place_of_a_message_without_a_cause() {
+        let told = |message: &str, metadata: Value| {
+            error_text(
+                &json!({ "error": { "code": 400, "message": message, "metadata": metadata } }).to_string(),
+            )
+        };
+        let generic = "Provider returned error";
+        let raw = r#"{"error":{"type":"invalid_request_error","message":"At most 1 image per prompt."}}"#;
+        let by_name = |raw: Value| told(generic, json!({ "raw": raw, "provider_name": "Crucible" }));
+        assert_eq!(by_name(raw.into()), "Crucible: At most 1 image per prompt.");
+        assert_eq!(by_name(serde_json::from_str(raw).unwrap()), "Crucible: At most 1 image per prompt.");
+        assert_eq!(by_name(format!("[{raw}]").into()), "Crucible: At most 1 image per prompt.");
+        assert_eq!(by_name("m is rate-limited upstream.".into()), "Crucible: m is rate-limited upstream.");
+        for nothing in [json!(null), json!(""), json!("{}"), json!("null"), json!(7)] {
+            assert!(by_name(nothing.clone()).ends_with(generic), "{nothing}");
+        }
+        assert_eq!(told(generic, json!({ "raw": "upstream" })), "upstream");
+        assert_eq!(told(generic, json!(null)), generic);
+        let clear = "No endpoints found for m.";
+        assert_eq!(told(clear, json!({ "raw": raw })), clear);
+        // What names itself as its cause has an end.
+        let endless = json!({ "error": { "message": generic, "metadata": { "raw": "x" } } }).to_string();
+        assert_eq!(by_name(endless.into()), format!("Crucible: {generic}"));
+    }
+
+    #[test]
+    fn words_of_an_error_are_its_codes_and_types_wherever_they_stand() {
+        let flat =
+            json!({ "message": "told", "type": "invalid_request_error", "code": "context_length_exceeded" });
+        for body in [
+            flat.clone(),
+            json!({ "error": flat }),
+            json!([{ "error": flat }]),
+            json!({ "error": { "message": "Provider returned error", "metadata": { "raw": flat.to_string() } } }),
+        ] {
+            assert!(names_context_overflow(&error_words(&body)), "{body}");
+        }
+        let other = json!({ "error": { "message": "context_length_exceeded", "code": 400 } });
+        assert!(error_words(&other).is_empty());
     }
 }

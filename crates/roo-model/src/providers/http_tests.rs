@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::providers::{ListedModel, ModelError, list_models};
+use crate::providers::{ListedModel, ModelError, ModelErrorKind, list_models};
 use roo_formats::config::Profile;
 
 /// Longest time that a test waits for anything.
@@ -91,6 +91,52 @@ async fn a_redirect_is_told_without_the_keys_in_its_query() {
         let error = models(&profile(json!({ "provider": "openai", "baseUrl": url }))).await.unwrap_err();
         assert!(!error.message.contains("sk-12345678"), "{error}");
         assert!(error.message.contains("/v2/models: set `baseUrl` there"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_known_by_the_bodies_that_providers_send() {
+    let gemini = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
+    let groq = "Please reduce the length of the messages or completion.";
+    let cerebras = format!("{groq} Current length is 42328 while limit is 40000");
+    let named = |message: &str| {
+        json!({
+            "message": message, "type": "invalid_request_error", "param": "messages",
+            "code": "context_length_exceeded",
+        })
+    };
+    let passed_on = |raw: Value| {
+        let metadata = json!({ "raw": raw, "provider_name": "Groq" });
+        json!({ "error": { "message": "Provider returned error", "code": 400, "metadata": metadata } })
+    };
+    let of_google = json!({ "error": { "code": 400, "message": gemini, "status": "INVALID_ARGUMENT" } });
+    let groq_body = json!({ "error": named(groq) });
+    for (body, window) in [
+        (json!([of_google]), Some(1_048_576)),
+        (of_google, Some(1_048_576)),
+        (groq_body.clone(), None),
+        (json!({ "error": named("Reduce it.") }), None),
+        (named(&cerebras), Some(40_000)),
+        (passed_on(groq_body.to_string().into()), None),
+        (passed_on(json!({ "error": named("Reduce it.") }).to_string().into()), None),
+        (passed_on(gemini.into()), Some(1_048_576)),
+    ] {
+        let body = body.to_string();
+        let server = Server::start([answer(400, "", &body)]).await;
+        let error =
+            models(&profile(json!({ "provider": "openai", "baseUrl": server.url }))).await.unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::ContextWindow, "{body}: {error}");
+        assert_eq!(error.stated_window(), window, "{body}: {error}");
+    }
+    for (status, body) in [
+        (400, json!({ "error": { "message": "Bad tool.", "type": "invalid_request_error", "code": null } })),
+        (400, passed_on("Model m supports at most 1 image per prompt.".into())),
+    ] {
+        let server = Server::start([answer(status, "", &body.to_string())]).await;
+        let error =
+            models(&profile(json!({ "provider": "openai", "baseUrl": server.url }))).await.unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Invalid, "{body}: {error}");
+        assert!(!error.message.contains("Provider returned error"), "{error}");
     }
 }
 
