@@ -26,8 +26,8 @@ pub struct Profile {
     /// Format of requests, where it is not what the provider usually speaks: a gateway may speak several.
     #[serde(default)]
     pub wire_format: Option<WireFormat>,
-    /// The endpoint. Anthropic's Messages take the host's root, the others take everything up to and with the version,
-    /// such as `/v1`.
+    /// The endpoint. Anthropic's Messages take the host's root, with or without `/v1`; the others take everything up to and
+    /// with the version, such as `/v1`.
     #[serde(default)]
     pub base_url: Option<String>,
     /// The model's name at the endpoint.

@@ -83,6 +83,22 @@ impl ProviderSpec {
         self.same_models_as.unwrap_or(self.name)
     }
 
+    /// The endpoint for requests in a format when a profile names none: the formats of others have paths of their own.
+    pub fn base_url_for(&self, format: WireFormat) -> Cow<'static, str> {
+        match (self.wire_format, format) {
+            (WireFormat::AnthropicMessages, WireFormat::OpenAiChat | WireFormat::OpenAiResponses) => {
+                format!("{}/v1", self.base_url).into()
+            }
+            (WireFormat::Gemini, WireFormat::OpenAiChat | WireFormat::OpenAiResponses) => {
+                format!("{}/openai", self.base_url).into()
+            }
+            (WireFormat::OpenAiChat | WireFormat::OpenAiResponses, WireFormat::Gemini) => {
+                format!("{}/v1beta", self.base_url.trim_end_matches("/v1")).into()
+            }
+            _ => self.base_url.into(),
+        }
+    }
+
     /// Returns whether the endpoint is on this machine when a profile names none.
     pub fn is_local(&self) -> bool {
         self.base_url.starts_with("http://127.0.0.1:")

@@ -17,7 +17,7 @@ use super::{Model, ModelError, ModelErrorKind};
 use roo_formats::config::{Profile, WireFormat};
 
 /// The code behind each wire format: the one place that lists them. None for a script.
-fn http_format(format: WireFormat) -> Option<&'static dyn HttpFormat> {
+pub(super) fn http_format(format: WireFormat) -> Option<&'static dyn HttpFormat> {
     match format {
         WireFormat::AnthropicMessages => Some(&Messages),
         WireFormat::OpenAiChat => Some(&ChatCompletions),

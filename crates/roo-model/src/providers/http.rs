@@ -26,7 +26,7 @@ use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
 use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
-use roo_formats::config::Profile;
+use roo_formats::config::{Profile, WireFormat};
 use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,9 +79,9 @@ impl Endpoint {
         profile: &Profile,
         model: &str,
     ) -> Result<Self, ModelError> {
-        let default_root = profile.provider.spec().base_url;
+        let default_root = profile.provider.spec().base_url_for(profile.wire_format());
         let path = format.path(model);
-        let root = profile.base_url.as_deref().unwrap_or(default_root).trim();
+        let root = profile.base_url.as_deref().unwrap_or(&default_root).trim();
         let unusable = |problem: String| {
             ModelError::new(
                 ModelErrorKind::Configuration,
@@ -90,9 +90,12 @@ impl Endpoint {
                 ),
             )
         };
-        let base_url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
+        let mut base_url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
         if !matches!(base_url.scheme(), "http" | "https") {
             return Err(unusable(format!("has the scheme {}", base_url.scheme())));
+        }
+        if base_url.path() == "/" && lacks_version(profile) {
+            base_url.set_path("/v1");
         }
         let (list_path, list_query) = format.list_path();
         let list_url = below(&base_url, list_path, list_query);
@@ -304,10 +307,18 @@ fn is_key_name(name: &str) -> bool {
     ["key", "token", "secret", "sig"].iter().any(|word| name.contains(word))
 }
 
-/// A path below a base URL, which may have a query of its own.
+/// Returns whether a profile's format needs a version in the URL of a host that its provider's own needs none in.
+fn lacks_version(profile: &Profile) -> bool {
+    profile.provider.spec().wire_format == WireFormat::AnthropicMessages
+        && matches!(profile.wire_format(), WireFormat::OpenAiChat | WireFormat::OpenAiResponses)
+}
+
+/// A path below a base URL, which may have a query of its own. A version that both have is there once.
 fn below(base: &Url, path: &str, query: Option<&str>) -> Url {
     let mut url = base.clone();
-    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    let root = base.path().trim_end_matches('/');
+    let root = root.strip_suffix("/v1").filter(|_| path.starts_with("/v1/")).unwrap_or(root);
+    url.set_path(&format!("{root}{path}"));
     if let Some(query) = query {
         url.set_query(Some(&base.query().map_or(query.to_owned(), |own| format!("{own}&{query}"))));
     }

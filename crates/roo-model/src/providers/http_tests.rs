@@ -8,6 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::Endpoint;
+use crate::providers::connect::http_format;
 use crate::providers::{ListedModel, ModelError, ModelErrorKind, list_models};
 use roo_formats::config::Profile;
 
@@ -78,6 +80,79 @@ fn profile(value: Value) -> Profile {
 
 async fn models(profile: &Profile) -> Result<Vec<ListedModel>, ModelError> {
     timeout(LONG, list_models(profile, &|_| None)).await.unwrap()
+}
+
+/// The URLs of a profile's requests and of its list of models.
+fn urls(provider: &str, wire_format: &str, base_url: Option<&str>) -> (String, String) {
+    let value = json!({ "provider": provider, "wireFormat": wire_format, "baseUrl": base_url });
+    let profile = profile(value);
+    let format = http_format(profile.wire_format()).unwrap();
+    let endpoint = Endpoint::new(format, &profile, "m").unwrap();
+    (endpoint.url.to_string(), endpoint.list_url.to_string())
+}
+
+#[test]
+fn a_version_is_in_every_url_once_whatever_provider_and_format() {
+    let claude = "https://api.anthropic.com";
+    let google = "https://generativelanguage.googleapis.com/v1beta";
+    let gateway = "https://x.example";
+    let in_path = "https://x.example/llm/v1/";
+    for (provider, base_url, format, requests, list) in [
+        ("anthropic", None, "anthropic-messages", &*format!("{claude}/v1/messages"), "limit=1000"),
+        ("anthropic", None, "openai-chat", &format!("{claude}/v1/chat/completions"), ""),
+        ("anthropic", None, "openai-responses", &format!("{claude}/v1/responses"), ""),
+        (
+            "gemini",
+            None,
+            "gemini",
+            &format!("{google}/models/m:streamGenerateContent?alt=sse"),
+            "pageSize=1000",
+        ),
+        ("gemini", None, "openai-chat", &format!("{google}/openai/chat/completions"), ""),
+        ("openai", None, "openai-chat", "https://api.openai.com/v1/chat/completions", ""),
+        ("openai", None, "openai-responses", "https://api.openai.com/v1/responses", ""),
+        ("openai-responses", None, "openai-chat", "https://api.openai.com/v1/chat/completions", ""),
+        ("openrouter", None, "anthropic-messages", "https://openrouter.ai/api/v1/messages", "limit=1000"),
+        ("openrouter", None, "openai-responses", "https://openrouter.ai/api/v1/responses", ""),
+        ("ollama", None, "anthropic-messages", "http://127.0.0.1:11434/v1/messages", "limit=1000"),
+        ("lm-studio", None, "anthropic-messages", "http://127.0.0.1:1234/v1/messages", "limit=1000"),
+        ("llama-cpp", None, "anthropic-messages", "http://127.0.0.1:8080/v1/messages", "limit=1000"),
+        ("vllm", None, "anthropic-messages", "http://127.0.0.1:8000/v1/messages", "limit=1000"),
+        ("litellm", None, "anthropic-messages", "http://127.0.0.1:4000/v1/messages", "limit=1000"),
+        ("litellm", None, "openai-chat", "http://127.0.0.1:4000/v1/chat/completions", ""),
+        (
+            "litellm",
+            None,
+            "gemini",
+            "http://127.0.0.1:4000/v1beta/models/m:streamGenerateContent?alt=sse",
+            "pageSize=1000",
+        ),
+        ("anthropic", Some(gateway), "anthropic-messages", "https://x.example/v1/messages", "limit=1000"),
+        (
+            "anthropic",
+            Some("https://x.example/v1"),
+            "anthropic-messages",
+            "https://x.example/v1/messages",
+            "limit=1000",
+        ),
+        ("anthropic", Some(in_path), "anthropic-messages", "https://x.example/llm/v1/messages", "limit=1000"),
+        ("anthropic", Some(gateway), "openai-chat", "https://x.example/v1/chat/completions", ""),
+        ("anthropic", Some(in_path), "openai-chat", "https://x.example/llm/v1/chat/completions", ""),
+        ("litellm", Some(in_path), "anthropic-messages", "https://x.example/llm/v1/messages", "limit=1000"),
+        ("litellm", Some(gateway), "anthropic-messages", "https://x.example/v1/messages", "limit=1000"),
+        // Not every server has a version in its paths: what is written counts.
+        ("openai", Some(gateway), "openai-chat", "https://x.example/chat/completions", ""),
+        ("openai", Some("https://x.example/v2"), "openai-chat", "https://x.example/v2/chat/completions", ""),
+    ] {
+        let (url, list_url) = urls(provider, format, base_url);
+        assert_eq!(url, requests, "{provider} {base_url:?} {format}");
+        let root = ["/messages", "/chat/completions", "/responses", "/models/"]
+            .into_iter()
+            .find_map(|path| Some(requests.split_once(path)?.0))
+            .unwrap();
+        let query = if list.is_empty() { String::new() } else { format!("?{list}") };
+        assert_eq!(list_url, format!("{root}/models{query}"), "{provider} {base_url:?} {format}");
+    }
 }
 
 #[tokio::test]
