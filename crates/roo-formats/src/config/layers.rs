@@ -601,7 +601,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{RequireIntent, SandboxLevel};
+    use crate::config::{RequireIntent, SandboxLevel, Timeouts};
     use roo_catalog::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
@@ -688,7 +688,7 @@ redactSecrets: false
         assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
         assert_eq!(profile.tool_protocol(), ToolProtocol::Xml);
-        assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (5, 120));
+        assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (Some(5), None));
         assert_eq!(profile.price_per_million.unwrap().cache_write, 3.75);
         assert_eq!(loaded.settings.intents.require, RequireIntent::All);
         assert_eq!(loaded.settings.limits.command_timeout_sec, Some(30));
@@ -983,7 +983,7 @@ redactSecrets: false
         } }));
         let settings = load([file, client]).unwrap().settings;
         assert_eq!((settings.mode.as_str(), settings.limits.depth), ("new-task", 8));
-        assert_eq!(settings.profiles["a"].timeouts.idle_sec, 120);
+        assert_eq!(settings.profiles["a"].timeouts, Timeouts::default());
     }
 
     #[test]

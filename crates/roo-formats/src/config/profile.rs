@@ -295,19 +295,14 @@ impl fmt::Debug for Headers {
 }
 
 /// Time limits for a silent endpoint, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
-    /// Until the first byte of the answer.
-    pub first_byte_sec: u64,
-    /// Between two bytes of it.
-    pub idle_sec: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { first_byte_sec: 60, idle_sec: 120 }
-    }
+    /// Until the first byte of the answer. When left out, 600 for a server of your own (a local provider, or an address
+    /// on this machine or in a private network) and 300 for any other.
+    pub first_byte_sec: Option<u64>,
+    /// Between two bytes of it. When left out, the same: a model may think for minutes without a sign.
+    pub idle_sec: Option<u64>,
 }
 
 #[cfg(test)]

@@ -526,7 +526,7 @@ mod tests {
         }))
         .unwrap();
         let (name, profile) = settings.profile_of("code");
-        assert_eq!((name, profile.unwrap().timeouts.first_byte_sec), ("fast", 60));
+        assert_eq!((name, profile.unwrap().provider.as_str()), ("fast", "scripted"));
         assert_eq!(settings.profile_of("ask"), ("default", None));
     }
 

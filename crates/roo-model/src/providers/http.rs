@@ -32,6 +32,11 @@ use roo_text::render::one_line;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of connections that are kept open for later requests.
 const MOST_IDLE: usize = 16;
+/// Longest silence where the profile sets no limit: a model may reason for minutes without a sign, and some endpoints send
+/// a call only when it is whole.
+const SILENCE: Duration = Duration::from_secs(300);
+/// The same for a server of the user's own, which may have to load the model first and reads a long conversation slowly.
+const OWN_SERVER_SILENCE: Duration = Duration::from_secs(600);
 /// No endpoint makes us wait longer than this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Time that the end of a body may take once its content is known.
@@ -102,6 +107,12 @@ impl Endpoint {
         let url = below(&base_url, &path, format.query());
         let shown = shown(&url);
 
+        let silence = match profile.provider.spec().is_local() || is_nearby(&base_url) {
+            true => OWN_SERVER_SILENCE,
+            false => SILENCE,
+        };
+        let limit = |seconds: Option<u64>| seconds.map_or(silence, Duration::from_secs);
+
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -146,8 +157,8 @@ impl Endpoint {
             query_secrets,
             key: Key::None,
             missing_key: None,
-            first_byte: Duration::from_secs(profile.timeouts.first_byte_sec),
-            idle: Duration::from_secs(profile.timeouts.idle_sec),
+            first_byte: limit(profile.timeouts.first_byte_sec),
+            idle: limit(profile.timeouts.idle_sec),
             client: OnceCell::new(),
             ending: Mutex::default(),
         })
@@ -189,9 +200,7 @@ impl Endpoint {
 
     /// Returns whether the endpoint is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
-        let host = self.host();
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+        self.host() == "localhost" || address_of(&self.url).is_some_and(|address| address.is_loopback())
     }
 
     /// Makes one request.
@@ -305,6 +314,34 @@ fn shown(url: &Url) -> String {
 fn is_key_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "sig"].iter().any(|word| name.contains(word))
+}
+
+/// Returns the address that stands in the place of a host's name.
+fn address_of(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']');
+    host.parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Returns whether an endpoint is on this machine or in a private network, as far as its URL tells.
+fn is_nearby(url: &Url) -> bool {
+    match address_of(url) {
+        Some(IpAddr::V4(address)) => {
+            // Private networks of providers, which Tailscale uses too.
+            let is_shared = matches!(address.octets(), [100, 64..=127, ..]);
+            address.is_loopback() || address.is_private() || address.is_link_local() || is_shared
+        }
+        Some(IpAddr::V6(address)) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+        None => {
+            let name = url.host_str().unwrap_or_default().trim_end_matches('.');
+            // A name without a dot is found in the local network only.
+            !name.contains('.')
+                || [".localhost", ".local", ".lan", ".internal", ".home.arpa"]
+                    .iter()
+                    .any(|zone| name.ends_with(zone))
+        }
+    }
 }
 
 /// Returns whether a profile's format needs a version in the URL of a host that its provider's own needs none in.

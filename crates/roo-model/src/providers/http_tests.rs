@@ -155,6 +155,49 @@ fn a_version_is_in_every_url_once_whatever_provider_and_format() {
     }
 }
 
+#[test]
+fn a_server_of_the_users_own_may_be_silent_for_ten_minutes_and_any_other_for_five() {
+    let limits = |value: Value| {
+        let profile = profile(value);
+        let format = http_format(profile.wire_format()).unwrap();
+        let endpoint = Endpoint::new(format, &profile, "m").unwrap();
+        (endpoint.first_byte.as_secs(), endpoint.idle.as_secs())
+    };
+    for provider in ["ollama", "lm-studio", "llama-cpp", "vllm", "litellm"] {
+        assert_eq!(limits(json!({ "provider": provider })), (600, 600), "{provider}");
+        let elsewhere = json!({ "provider": provider, "baseUrl": "https://models.example/v1" });
+        assert_eq!(limits(elsewhere), (600, 600), "{provider}");
+    }
+    for provider in ["anthropic", "openai", "openai-responses", "gemini", "openrouter"] {
+        assert_eq!(limits(json!({ "provider": provider })), (300, 300), "{provider}");
+    }
+    for (host, seconds) in [
+        ("localhost:8080", 600),
+        ("127.0.0.1:8080", 600),
+        ("[::1]:8080", 600),
+        ("[::ffff:10.0.0.1]:8080", 600),
+        ("192.168.1.20:8000", 600),
+        ("172.16.0.1", 600),
+        ("100.100.1.1", 600),
+        ("169.254.1.1", 600),
+        ("[fd00::1]", 600),
+        ("[fe80::1]", 600),
+        ("gpu-box:8000", 600),
+        ("gpu.local", 600),
+        ("host.docker.internal:11434", 600),
+        ("models.example", 300),
+        ("local.example.com", 300),
+        ("8.8.8.8", 300),
+        ("172.32.0.1", 300),
+        ("[2001:db8::1]", 300),
+    ] {
+        let at = json!({ "provider": "openai", "baseUrl": format!("http://{host}/v1") });
+        assert_eq!(limits(at), (seconds, seconds), "{host}");
+    }
+    let own = json!({ "provider": "ollama", "timeouts": { "firstByteSec": 5 } });
+    assert_eq!(limits(own), (5, 600), "what the profile says counts");
+}
+
 #[tokio::test]
 async fn a_redirect_is_told_without_the_keys_in_its_query() {
     let moved = r#"<a href="/v2/models?key=sk-12345678">moved</a>"#;

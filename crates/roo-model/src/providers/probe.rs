@@ -9,13 +9,17 @@ use tokio::time::Instant;
 use super::{Item, ModelError, ModelErrorKind, ModelRequest, Output, Rendered, connect, list_models};
 use crate::parser::StreamEvent;
 use roo_catalog::ToolProtocol;
-use roo_formats::config::Profile;
+use roo_formats::config::{Profile, Timeouts};
 use roo_protocol::task::Usage;
 use roo_text::misspelling;
 use roo_text::render::one_line;
 
 /// Number of tokens that the answer may have: enough for a model that thinks before it speaks, and cheap.
 const LONGEST_ANSWER: u64 = 256;
+
+/// Longest silence where the profile sets no limit. Someone waits for the result, and the request is short; a server may
+/// have to load the model first.
+const SILENCE_SEC: u64 = 120;
 
 /// Number of models that a message names.
 const SOME: usize = 8;
@@ -68,12 +72,19 @@ async fn unknown_model(
     Some(ModelError::new(ModelErrorKind::Invalid, one_line(&text, 1000)))
 }
 
+/// The profile of a short request.
+fn short(profile: &Profile) -> Profile {
+    let limit = |seconds: Option<u64>| seconds.or(Some(SILENCE_SEC));
+    let Timeouts { first_byte_sec, idle_sec } = profile.timeouts;
+    let timeouts = Timeouts { first_byte_sec: limit(first_byte_sec), idle_sec: limit(idle_sec) };
+    Profile { max_tokens: Some(LONGEST_ANSWER), reasoning: None, timeouts, ..profile.clone() }
+}
+
 async fn ask(
     profile: &Profile,
     environment: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<Probe, ModelError> {
-    let short = Profile { max_tokens: Some(LONGEST_ANSWER), reasoning: None, ..profile.clone() };
-    let model = connect(&short, environment)?;
+    let model = connect(&short(profile), environment)?;
     let request = ModelRequest {
         system: "".into(),
         items: vec![Item::User { text: "Answer with the word OK.".to_owned(), images: Vec::new() }].into(),
@@ -102,4 +113,23 @@ async fn ask(
         }
     }
     Err(ModelError::new(ModelErrorKind::Cut, format!("{}: the answer had no end", model.origin())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_waits_two_minutes_unless_the_profile_says_how_long() {
+        let limits = |timeouts| {
+            let profile = json!({ "provider": "ollama", "model": "m", "timeouts": timeouts });
+            let Timeouts { first_byte_sec, idle_sec } =
+                short(&serde_json::from_value(profile).unwrap()).timeouts;
+            (first_byte_sec, idle_sec)
+        };
+        assert_eq!(limits(json!({})), (Some(120), Some(120)));
+        assert_eq!(limits(json!({ "firstByteSec": 900, "idleSec": 5 })), (Some(900), Some(5)));
+    }
 }
