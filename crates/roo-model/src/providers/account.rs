@@ -12,9 +12,14 @@ pub struct AccountId(Digest);
 impl AccountId {
     /// The account of the requests to a host, with a key and with further headers that may be keys.
     pub(super) fn new(url: &Url, key: &Key, header_secrets: &[Secret]) -> Self {
+        let stored;
         let key: Vec<&str> = match key {
             Key::None => vec![],
             Key::Given(secret) => vec![secret.expose()],
+            Key::Stored(key) => {
+                stored = key.newest();
+                vec![stored.expose()]
+            }
             Key::Command(command) => command.argv().collect(),
         };
         let headers = header_secrets.iter().map(Secret::expose);

@@ -7,7 +7,7 @@ use super::gemini::GenerateContent;
 use super::http::Endpoint;
 use super::http_format::HttpFormat;
 use super::http_model::HttpModel;
-use super::key::{Key, KeyCommand, Secret, is_usable};
+use super::key::{Key, KeyCommand, Secret, StoredKey, is_usable};
 use super::key_store::KeyStore;
 use super::listed::ListedModel;
 use super::openai::ChatCompletions;
@@ -107,7 +107,7 @@ pub fn key_state(
     let endpoint = Endpoint::new(format, profile, "")?;
     Ok(match key(profile, &endpoint, environment) {
         Ok(Key::None) => KeyState::NotNeeded,
-        Ok(Key::Given(_) | Key::Command(_)) => KeyState::Present,
+        Ok(Key::Given(_) | Key::Stored(_) | Key::Command(_)) => KeyState::Present,
         Err(_) => KeyState::Missing,
     })
 }
@@ -177,9 +177,10 @@ fn key(
     let value = variable.and_then(environment);
     let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
     if given.is_none()
-        && let Some(secret) = KeyStore::from_environment(environment).and_then(|store| store.read(profile))
+        && let Some(store) = KeyStore::from_environment(environment)
+        && let Some(secret) = store.read(profile)
     {
-        return Ok(Key::Given(secret));
+        return Ok(Key::Stored(StoredKey::new(store.file(profile), secret)));
     }
     match given {
         Some(value) if is_usable(value) => Ok(Key::Given(Secret::new(value))),

@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, timeout};
 
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat};
-use super::key::{Key, Secret};
+use super::key::{Key, RequestKey, Secret};
 use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
 use roo_formats::config::{Profile, WireFormat};
@@ -214,7 +214,7 @@ impl Endpoint {
             decoder,
             reader: SseReader::new(),
             outputs: VecDeque::new(),
-            phase: Phase::New(body),
+            phase: Phase::New(body.into()),
             silence: None,
         };
         // Boxed, as it is handed round with every piece of the answer.
@@ -251,10 +251,10 @@ impl Endpoint {
         body: Vec<u8>,
     ) -> Result<Value, ModelError> {
         let url = below(&self.base_url, path, None);
-        let connection =
+        let mut connection =
             Connection { shown: shown(&url), key: self.key.get().await?, endpoint: Arc::clone(&self) };
         let wait = self.first_byte.max(least);
-        let answer = timeout(wait, connection.post(url, body)).await;
+        let answer = timeout(wait, connection.post(url, body.into())).await;
         answer.unwrap_or_else(|_| {
             let text = format!("no answer within {} s", wait.as_secs());
             Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
@@ -387,7 +387,7 @@ fn client_fault(error: &dyn std::error::Error) -> Fault {
 /// Phases of one request.
 enum Phase {
     /// Not sent. Holds the body.
-    New(Vec<u8>),
+    New(Bytes),
     /// The answer has begun.
     Reading(Box<Response>),
     /// To be said after what was decoded before.
@@ -472,9 +472,8 @@ impl Exchange {
         }
     }
 
-    /// Sends the request and waits for the first byte of the answer's body: some servers send their
-    /// headers before they begin to work.
-    async fn open(&mut self, body: Vec<u8>) -> Result<Phase, ModelError> {
+    /// Sends the request, and once more with a newer key where the endpoint refuses one from before.
+    async fn open(&mut self, body: Bytes) -> Result<Phase, ModelError> {
         let endpoint = Arc::clone(&self.connection.endpoint);
         self.connection.key = endpoint.key.get().await?;
         let ending = endpoint.ending().take();
@@ -482,10 +481,20 @@ impl Exchange {
             // It can't panic, and nobody aborts it.
             let _ = ending.await;
         }
+        match self.send(body.clone()).await {
+            Err(refused) if self.connection.has_newer_key(&refused).await? => self.send(body).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Sends the request and waits for the first byte of the answer's body: some servers send their
+    /// headers before they begin to work.
+    async fn send(&mut self, body: Bytes) -> Result<Phase, ModelError> {
+        let endpoint = Arc::clone(&self.connection.endpoint);
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
         let request = client
             .post(endpoint.url.clone())
-            .headers(endpoint.request_headers(self.connection.key.as_ref()))
+            .headers(endpoint.request_headers(self.connection.secret()))
             .body(body);
         let begun = Instant::now();
         let silent = || {
@@ -593,23 +602,43 @@ struct Connection {
     /// Request, as messages show it.
     shown: String,
     endpoint: Arc<Endpoint>,
-    key: Option<Secret>,
+    key: Option<RequestKey>,
 }
 
 impl Connection {
+    fn secret(&self) -> Option<&Secret> {
+        self.key.as_ref().map(|key| &key.secret)
+    }
+
+    /// Returns whether the endpoint refused a key in whose place there is another one now, which is then the connection's.
+    async fn has_newer_key(&mut self, error: &ModelError) -> Result<bool, ModelError> {
+        let (ModelErrorKind::Unauthorized, Some(refused)) = (error.kind, &self.key) else { return Ok(false) };
+        let Some(newer) = self.endpoint.key.renewed(refused).await? else { return Ok(false) };
+        self.key = Some(newer);
+        Ok(true)
+    }
+
     async fn list(&self) -> Result<Value, ModelError> {
         let endpoint = &self.endpoint;
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
-        let mut headers = endpoint.request_headers(self.key.as_ref());
+        let mut headers = endpoint.request_headers(self.secret());
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = client.get(endpoint.list_url.clone()).headers(headers);
         let bytes = self.document(request, "list of models").await?;
         serde_json::from_slice(&bytes).map_err(|_| endpoint.no_list())
     }
 
-    async fn post(&self, url: Url, body: Vec<u8>) -> Result<Value, ModelError> {
+    /// Posts a document, and once more with a newer key where the endpoint refuses one from before.
+    async fn post(&mut self, url: Url, body: Bytes) -> Result<Value, ModelError> {
+        match self.post_once(url.clone(), body.clone()).await {
+            Err(refused) if self.has_newer_key(&refused).await? => self.post_once(url, body).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn post_once(&self, url: Url, body: Bytes) -> Result<Value, ModelError> {
         let client = self.endpoint.client().await.map_err(|fault| self.error(fault))?;
-        let mut headers = self.endpoint.request_headers(self.key.as_ref());
+        let mut headers = self.endpoint.request_headers(self.secret());
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let bytes = self.document(client.post(url).headers(headers).body(body), "answer").await?;
         serde_json::from_slice(&bytes).map_err(|_| {
@@ -676,8 +705,8 @@ impl Connection {
             429 if kind == ModelErrorKind::Invalid => " Check the account's credit and billing.".to_owned(),
             _ => String::new(),
         };
-        if kind == ModelErrorKind::Unauthorized {
-            self.endpoint.key.forget().await;
+        if let (ModelErrorKind::Unauthorized, Some(refused)) = (kind, self.secret()) {
+            self.endpoint.key.forget(refused).await;
         }
         let said = if remedy.is_empty() { said } else { sentence(said) };
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
@@ -714,7 +743,8 @@ impl Connection {
     fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let endpoint = &self.endpoint;
-        for secret in self.key.iter().chain(&endpoint.header_secrets).chain(&endpoint.query_secrets) {
+        for secret in self.secret().into_iter().chain(&endpoint.header_secrets).chain(&endpoint.query_secrets)
+        {
             // Short header values are no keys, and would tear ordinary words.
             if secret.expose().len() >= 8 {
                 text = text.replace(secret.expose(), "[redacted]");

@@ -1,7 +1,10 @@
 //! Requests to an endpoint on this machine, and what comes of its answers.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -10,7 +13,11 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use crate::providers::connect::http_format;
-use crate::providers::{ListedModel, ModelError, ModelErrorKind, list_models};
+use crate::providers::{
+    Embeddings, Item, KeyStore, ListedModel, Model, ModelError, ModelErrorKind, ModelRequest, Rendered,
+    connect, list_models,
+};
+use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
 
 /// Longest time that a test waits for anything.
@@ -255,6 +262,106 @@ async fn a_conversation_that_is_too_long_is_known_by_the_bodies_that_providers_s
             models(&profile(json!({ "provider": "openai", "baseUrl": server.url }))).await.unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Invalid, "{body}: {error}");
         assert!(!error.message.contains("Provider returned error"), "{error}");
+    }
+}
+
+/// An answer of Chat Completions.
+const ANSWER: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"OK\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+fn stream() -> String {
+    answer(200, "", ANSWER).replace("application/json", "text/event-stream")
+}
+
+fn refusal() -> String {
+    answer(401, "", r#"{"error":{"message":"invalid key"}}"#)
+}
+
+/// Asks a model for a word, and returns what kept it from an answer.
+async fn ask(model: &Arc<dyn Model>) -> Option<ModelError> {
+    let request = ModelRequest {
+        system: "".into(),
+        items: vec![Item::User { text: "Say OK.".to_owned(), images: vec![] }].into(),
+        rendered: Rendered::default(),
+        tail: None,
+        tools: [].into(),
+        protocol: ToolProtocol::Xml,
+        mode: String::new(),
+        max_tokens: None,
+    };
+    let outputs: Vec<_> = timeout(LONG, model.stream(request).collect()).await.unwrap();
+    outputs.into_iter().find_map(Result::err)
+}
+
+/// A profile whose key a command prints: a line of a file, the next one each time.
+fn keyed_by_command(url: &str, directory: &Path, keys: &[&str]) -> Profile {
+    let file = directory.join("keys");
+    std::fs::write(&file, keys.join("\n") + "\n").unwrap();
+    let script = r#"head -n 1 "$0" && sed -i 1d "$0""#;
+    profile(json!({
+        "provider": "openai", "model": "m", "baseUrl": format!("{url}/v1"), "apiKeyCommand": ["sh", "-c", script, file],
+    }))
+}
+
+#[tokio::test]
+async fn a_key_that_a_command_printed_before_is_asked_for_anew_when_it_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start([stream(), refusal(), stream(), stream()]).await;
+    let profile = keyed_by_command(&server.url, directory.path(), &["sk-first", "sk-second"]);
+    let model = connect(&profile, &|_| None).unwrap();
+    assert!(ask(&model).await.is_none());
+    assert!(ask(&model).await.is_none(), "the refusal of the first key is not told");
+    assert!(ask(&model).await.is_none());
+    for key in ["sk-first", "sk-first", "sk-second", "sk-second"] {
+        let head = server.request().await;
+        assert!(head.contains(&format!("authorization: bearer {key}\r\n")), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_where_the_command_has_no_other_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers = [refusal(), stream(), refusal(), refusal(), refusal()];
+    let mut server = Server::start(answers).await;
+    let keys = ["sk-first", "sk-second", "sk-second", "sk-third"];
+    let profile = keyed_by_command(&server.url, directory.path(), &keys);
+    let model = connect(&profile, &|_| None).unwrap();
+    let told = |error: Option<ModelError>| error.map(|error| error.kind);
+    let unauthorized = Some(ModelErrorKind::Unauthorized);
+    assert_eq!(told(ask(&model).await), unauthorized, "the key was new");
+    assert_eq!(told(ask(&model).await), None);
+    assert_eq!(told(ask(&model).await), unauthorized, "the command printed the same again");
+    // Kept from the run before.
+    assert_eq!(told(ask(&model).await), unauthorized, "the second refusal in a row is told");
+    for key in ["sk-first", "sk-second", "sk-second", "sk-second", "sk-third"] {
+        let head = server.request().await;
+        assert!(head.contains(&format!("authorization: bearer {key}\r\n")), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_stored_key_that_is_replaced_counts_without_a_new_connection_to_its_profile() {
+    let state = tempfile::tempdir().unwrap();
+    let directory = state.path().to_str().unwrap().to_owned();
+    let environment =
+        |name: &str| matches!(name, "HOME" | "XDG_STATE_HOME" | "XDG_CONFIG_HOME").then(|| directory.clone());
+    let answers = [stream(), refusal(), stream(), refusal(), answer(200, "", r#"{"data":[]}"#)];
+    let mut server = Server::start(answers).await;
+    let profile =
+        profile(json!({ "provider": "openai", "model": "m", "baseUrl": format!("{}/v1", server.url) }));
+    let store = KeyStore::from_environment(&environment).unwrap();
+    store.store(&profile, "sk-old").unwrap();
+    let model = connect(&profile, &environment).unwrap();
+    let embeddings = Embeddings::connect(&profile, &environment).unwrap();
+    let account = model.account();
+    assert!(ask(&model).await.is_none());
+    store.store(&profile, "sk-new").unwrap();
+    assert!(ask(&model).await.is_none());
+    assert!(model.account() != account, "limits count for a key");
+    assert!(embeddings.embed(&[]).await.unwrap().is_empty());
+    for key in ["sk-old", "sk-old", "sk-new", "sk-old", "sk-new"] {
+        let head = server.request().await;
+        assert!(head.contains(&format!("authorization: bearer {key}\r\n")), "{head}");
     }
 }
 

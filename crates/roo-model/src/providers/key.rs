@@ -1,8 +1,9 @@
 //! Keys of model endpoints: where they come from, and a type that can't be printed.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use roo_process::{ProcessEnd, run_for_output};
@@ -10,6 +11,7 @@ use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::key_store::read_key;
 use super::{ModelError, ModelErrorKind};
 
 /// Time that a key command may take.
@@ -45,6 +47,8 @@ pub(super) enum Key {
     None,
     /// Known already.
     Given(Secret),
+    /// In a file, where its owner may put another one.
+    Stored(StoredKey),
     /// A command prints it. Run by the first request that needs it.
     Command(KeyCommand),
 }
@@ -54,19 +58,71 @@ impl Key {
     ///
     /// # Errors
     /// A configuration error if the command fails, takes longer than 10 s or prints nothing usable.
-    pub(super) async fn get(&self) -> Result<Option<Secret>, ModelError> {
+    pub(super) async fn get(&self) -> Result<Option<RequestKey>, ModelError> {
         match self {
             Self::None => Ok(None),
-            Self::Given(secret) => Ok(Some(secret.clone())),
+            Self::Given(secret) => Ok(Some(RequestKey { secret: secret.clone(), is_fresh: true })),
+            Self::Stored(stored) => Ok(Some(RequestKey { secret: stored.newest(), is_fresh: false })),
             Self::Command(command) => command.get().await.map(Some),
         }
     }
 
-    /// The endpoint refused the key: a command may know a newer one.
-    pub(super) async fn forget(&self) {
+    /// The endpoint refused a key: it is not used again where its source may know a newer one.
+    pub(super) async fn forget(&self, refused: &Secret) {
         if let Self::Command(command) = self {
-            *command.cached.lock().await = None;
+            // Another request may have a newer one already.
+            command.cached.lock().await.take_if(|cached| cached.expose() == refused.expose());
         }
+    }
+
+    /// The key in the place of one that the endpoint refused and that was forgotten; none where its source has no other.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub(super) async fn renewed(&self, refused: &RequestKey) -> Result<Option<RequestKey>, ModelError> {
+        let newer = match self {
+            Self::Stored(stored) => stored.read_anew().await,
+            // To run it again at once would give the same, and may disturb its user.
+            Self::Command(_) if refused.is_fresh => None,
+            Self::Command(command) => Some(command.get().await?),
+            Self::None | Self::Given(_) => None,
+        };
+        Ok(newer.filter(|newer| newer.secret.expose() != refused.secret.expose()))
+    }
+}
+
+/// The key of one request.
+#[derive(Clone, Debug)]
+pub(super) struct RequestKey {
+    pub(super) secret: Secret,
+    /// Whether its source was asked for this request; otherwise it may have another one by now.
+    is_fresh: bool,
+}
+
+/// A key in a file.
+#[derive(Debug)]
+pub(super) struct StoredKey {
+    file: PathBuf,
+    newest: std::sync::Mutex<Secret>,
+}
+
+impl StoredKey {
+    /// The key that was read from a file.
+    pub(super) fn new(file: PathBuf, secret: Secret) -> Self {
+        Self { file, newest: std::sync::Mutex::new(secret) }
+    }
+
+    /// The key as it was read last.
+    pub(super) fn newest(&self) -> Secret {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The key as it is now; none where there is no usable one.
+    async fn read_anew(&self) -> Option<RequestKey> {
+        let file = self.file.clone();
+        let secret = tokio::task::spawn_blocking(move || read_key(file)).await.ok()??;
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = secret.clone();
+        Some(RequestKey { secret, is_fresh: true })
     }
 }
 
@@ -90,18 +146,18 @@ impl KeyCommand {
         std::iter::once(&self.program).chain(&self.arguments).map(String::as_str)
     }
 
-    async fn get(&self) -> Result<Secret, ModelError> {
+    async fn get(&self) -> Result<RequestKey, ModelError> {
         // Held while the command runs, so that requests which start together ask once.
         let mut cached = self.cached.lock().await;
         if let Some(secret) = &*cached {
-            return Ok(secret.clone());
+            return Ok(RequestKey { secret: secret.clone(), is_fresh: false });
         }
         let secret = match timeout(COMMAND_TIMEOUT, self.run()).await {
             Ok(result) => result?,
             Err(_) => return Err(self.failed("took longer than 10 s")),
         };
         *cached = Some(secret.clone());
-        Ok(secret)
+        Ok(RequestKey { secret, is_fresh: true })
     }
 
     async fn run(&self) -> Result<Secret, ModelError> {
@@ -153,11 +209,17 @@ mod tests {
         let log = directory.path().join("runs");
         let key = sh(&format!("echo run >> '{}'; echo '  sk-123 '", log.display()));
         let runs = || std::fs::read_to_string(&log).unwrap().lines().count();
-        assert_eq!(key.get().await.unwrap().unwrap().expose(), "sk-123");
-        key.get().await.unwrap();
+        let first = key.get().await.unwrap().unwrap();
+        assert_eq!(first.secret.expose(), "sk-123");
+        let kept = key.get().await.unwrap().unwrap();
         assert_eq!(runs(), 1);
-        key.forget().await;
+        key.forget(&Secret::new("sk-another")).await;
         key.get().await.unwrap();
+        assert_eq!(runs(), 1, "a newer one is kept");
+        key.forget(&first.secret).await;
+        assert!(key.renewed(&first).await.unwrap().is_none());
+        assert_eq!(runs(), 1, "what the command has just printed it would print again");
+        assert!(key.renewed(&kept).await.unwrap().is_none(), "the same key is no newer one");
         assert_eq!(runs(), 2);
     }
 

@@ -81,10 +81,15 @@ impl KeyStore {
 
     /// The key for a profile's endpoint, if a usable one is there.
     pub(super) fn read(&self, profile: &Profile) -> Option<Secret> {
-        let bytes = PrivateFile::new(self.file(profile)).read(LONGEST).ok()??;
-        let text = str::from_utf8(&bytes).ok()?.trim();
-        is_usable(text).then(|| Secret::new(text))
+        read_key(self.file(profile))
     }
+}
+
+/// The key in a file of a store, if a usable one is there.
+pub(super) fn read_key(file: PathBuf) -> Option<Secret> {
+    let bytes = PrivateFile::new(file).read(LONGEST).ok()??;
+    let text = str::from_utf8(&bytes).ok()?.trim();
+    is_usable(text).then(|| Secret::new(text))
 }
 
 /// The origin of a URL as a part of a file's name: nothing in it leads to another directory.
