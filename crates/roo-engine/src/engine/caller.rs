@@ -184,12 +184,7 @@ impl Caller {
         };
         let _connection = self.services.descriptors.model().await;
         let outcome = read_answer(model, request, max_tokens, used).await;
-        if let Some(begun) = begun {
-            begun.used(self.services.rated_tokens(&self.profile, used));
-            if let Err(error) = &outcome {
-                begun.failed(error);
-            }
-        }
+        self.services.ended(&self.profile, begun, used, outcome.as_ref().err());
         outcome
     }
 }

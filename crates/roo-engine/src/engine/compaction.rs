@@ -190,12 +190,7 @@ async fn summary(
     };
     let _connection = services.descriptors.model().await;
     let outcome = summary_text(&*model, request, &mut newest).await;
-    if let Some(begun) = begun {
-        begun.used(services.rated_tokens(profile, &newest));
-        if let Err(error) = &outcome {
-            begun.failed(error);
-        }
-    }
+    services.ended(profile, begun, &newest, outcome.as_ref().err());
     *used += newest;
     outcome
 }

@@ -974,12 +974,7 @@ impl Turn {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
-        if let Some(begun) = begun {
-            begun.used(around.services.rated_tokens(&self.profile, &usage));
-            if let Err(error) = &ending {
-                begun.failed(error);
-            }
-        }
+        around.services.ended(&self.profile, begun, &usage, ending.as_ref().err());
         let mut failed = None;
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage, frame },

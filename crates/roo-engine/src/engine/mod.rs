@@ -15,6 +15,7 @@ mod checkpoint_store;
 mod checkpoints;
 pub mod clock;
 mod compaction;
+mod connected_models;
 mod context;
 mod descriptors;
 mod edit_problems;

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::checkpoint_store::CheckpointStore;
 use super::clock::Clock;
+use super::connected_models::ConnectedModels;
 use super::descriptors::DescriptorBudget;
-use super::rate_limits::{QueuedRequest, RateLimit, RateLimits};
+use super::rate_limits::{BegunRequest, QueuedRequest, RateLimit, RateLimits};
 use super::task::{AgentSettings, Task};
 use super::tree::Tree;
 use crate::approvals::StandingRules;
@@ -62,8 +63,7 @@ pub(super) struct EngineServices {
     /// Reason why no agent may work by these settings.
     settings_fault: Option<String>,
     pub(super) gate: Gate,
-    /// The models by profile, made when first needed: a scripted one reads its file.
-    models: Arc<Mutex<HashMap<String, Arc<dyn Model>>>>,
+    models: Arc<ConnectedModels>,
     /// The same services for the folders of work trees.
     in_folders: Mutex<HashMap<PathBuf, Arc<EngineServices>>>,
 }
@@ -248,7 +248,7 @@ impl EngineServices {
     }
 
     /// Returns the tokens by which a request to the model of a profile counts towards its limit.
-    pub(super) fn rated_tokens(&self, profile: &str, usage: &Usage) -> u64 {
+    fn rated_tokens(&self, profile: &str, usage: &Usage) -> u64 {
         self.settings.profiles.get(profile).map_or(0, |profile| profile.rated_tokens(usage))
     }
 
@@ -257,21 +257,40 @@ impl EngineServices {
     /// # Errors
     /// A profile that is missing or can't be used.
     pub(super) fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = models.get(profile) {
-            return Ok(Arc::clone(model));
+        self.models.get_or_connect(profile, || {
+            let Some(settings) = self.settings.profiles.get(profile) else {
+                return Err(ModelError {
+                    kind: ModelErrorKind::Configuration,
+                    message: format!(
+                        "There is no model profile '{profile}'. Define profiles.{profile} in config.yaml or in \
+                         initializationOptions."
+                    ),
+                });
+            };
+            self.model_source.connect(settings)
+        })
+    }
+
+    /// A request to the model of a profile has ended, with so much used. `begun` is the request at its endpoint; none where
+    /// there is no endpoint.
+    pub(super) fn ended(
+        &self,
+        profile: &str,
+        begun: Option<BegunRequest>,
+        used: &Usage,
+        failure: Option<&ModelError>,
+    ) {
+        if let Some(begun) = begun {
+            begun.used(self.rated_tokens(profile, used));
+            if let Some(error) = failure {
+                begun.failed(error);
+            }
         }
-        let Some(settings) = self.settings.profiles.get(profile) else {
-            return Err(ModelError {
-                kind: ModelErrorKind::Configuration,
-                message: format!(
-                    "There is no model profile '{profile}'. Define profiles.{profile} in config.yaml or in \
-                     initializationOptions."
-                ),
-            });
-        };
-        let model = self.model_source.connect(settings)?;
-        models.insert(profile.to_owned(), Arc::clone(&model));
-        Ok(model)
+        let is_refused = failure.is_some_and(|error| error.kind == ModelErrorKind::Unauthorized);
+        let plays_script = self.settings.profiles.get(profile).is_some_and(Profile::plays_script);
+        // Its owner may give another key before the next request. A script would begin again.
+        if is_refused && !plays_script {
+            self.models.forget(profile);
+        }
     }
 }
