@@ -3,13 +3,12 @@
 use roo_catalog::ServerToolName;
 use roo_engine::server_tools::ServerAnswer;
 use roo_mcp::{Content, Media, Omitted, PromptMessage, ResourceContent, Speaker, ToolResult};
+use roo_workspace::{IMAGE_BYTES, ImageType};
 
 /// The most text that a model gets of one answer, in bytes.
 const TEXT: usize = 256 << 10;
 /// The end of the mark around an answer, which nothing in the answer may write.
 const END: &str = "</mcp_result";
-/// The types of images that models take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Source of an answer, as the mark around it names it.
 #[derive(Clone, Copy, Debug)]
@@ -88,23 +87,21 @@ fn rendered(contents: Vec<Content>) -> (Vec<String>, Vec<String>) {
     for part in contents {
         match part {
             Content::Text(text) => parts.push(text),
-            Content::Image(media) if IMAGES.contains(&media.mime_type.as_str()) => {
-                images.push(data_url(&media))
-            }
-            Content::Image(media) => parts.push(named("image", &media)),
+            Content::Image(media) => match data_url(&media) {
+                Some(image) => images.push(image),
+                None => parts.push(named("image", &media)),
+            },
             Content::Audio(media) => parts.push(named("recording", &media)),
             Content::Resource(ResourceContent::Text { uri, text, .. }) => {
                 parts.push(format!("[resource {uri}]\n{text}"));
             }
-            Content::Resource(ResourceContent::Blob { uri, media })
-                if IMAGES.contains(&media.mime_type.as_str()) =>
-            {
-                parts.push(format!("[the image {uri}]"));
-                images.push(data_url(&media));
-            }
-            Content::Resource(ResourceContent::Blob { uri, media }) => {
-                parts.push(format!("[resource {uri}] {}", named("file", &media)));
-            }
+            Content::Resource(ResourceContent::Blob { uri, media }) => match data_url(&media) {
+                Some(image) => {
+                    parts.push(format!("[the image {uri}]"));
+                    images.push(image);
+                }
+                None => parts.push(format!("[resource {uri}] {}", named("file", &media))),
+            },
             Content::Link(link) => parts.push(format!("[link to the resource {}: {}]", link.name, link.uri)),
         }
     }
@@ -139,13 +136,20 @@ fn cut(text: &str) -> (String, String) {
     (kept.to_owned(), cut)
 }
 
-fn data_url(media: &Media) -> String {
-    use base64::Engine as _;
-    format!("data:{};base64,{}", media.mime_type, base64::prelude::BASE64_STANDARD.encode(&media.data))
+/// The image that these bytes are, as models take it; none for anything else. What the server calls them doesn't count: an API
+/// refuses every further request of a conversation in which the type of an image differs from its bytes.
+fn data_url(media: &Media) -> Option<String> {
+    let kind = ImageType::of_bytes(&media.data).filter(|_| media.data.len() <= IMAGE_BYTES)?;
+    Some(kind.data_url(&media.data))
 }
 
 fn named(what: &str, media: &Media) -> String {
-    format!("[{what} of type {}, {} bytes, which is not shown]", media.mime_type, media.data.len())
+    let size = media.data.len();
+    let limit = match size > IMAGE_BYTES && ImageType::of_bytes(&media.data).is_some() {
+        true => format!(": at most {IMAGE_BYTES} are"),
+        false => String::new(),
+    };
+    format!("[{what} of type {}, {size} bytes, which is not shown{limit}]", media.mime_type)
 }
 
 #[cfg(test)]
@@ -161,22 +165,38 @@ mod tests {
         ServerToolName::new("notes", "find").unwrap()
     }
 
-    fn media(mime_type: &str) -> Media {
-        Media { mime_type: mime_type.to_owned(), data: vec![1, 2, 3].into() }
+    fn media(mime_type: &str, data: &[u8]) -> Media {
+        Media { mime_type: mime_type.to_owned(), data: data.into() }
     }
 
     #[test]
-    fn images_that_models_take_are_images_and_the_rest_is_named() {
+    fn images_that_models_take_are_images_by_their_bytes_and_the_rest_is_named() {
+        const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+        const JPEG: &[u8] = b"\xff\xd8\xff\xe0";
+        let large = [PNG, &vec![0; IMAGE_BYTES][..]].concat();
+        let blob = |media| Content::Resource(ResourceContent::Blob { uri: "a://b".to_owned(), media });
         let parts = vec![
             Content::Text("found".to_owned()),
-            Content::Image(media("image/png")),
-            Content::Image(media("image/svg+xml")),
-            Content::Audio(media("audio/wav")),
+            Content::Image(media("image/png", JPEG)),
+            Content::Image(media("image/png", b"abc")),
+            Content::Image(media("image/gif", &large)),
+            Content::Image(media("image/svg+xml", b"<svg/>")),
+            Content::Audio(media("audio/wav", b"abc")),
+            blob(media("application/octet-stream", PNG)),
+            blob(media("image/png", b"abc")),
         ];
         let answer = answer(&tool(), result(parts));
-        assert_eq!(answer.images, ["data:image/png;base64,AQID"]);
-        for part in ["found", "[image of type image/svg+xml, 3 bytes", "[recording of type audio/wav"] {
-            assert!(answer.text.contains(part), "{}", answer.text);
+        assert_eq!(answer.images, [ImageType::Jpeg.data_url(JPEG), ImageType::Png.data_url(PNG)]);
+        for part in [
+            "found",
+            "[image of type image/png, 3 bytes, which is not shown]",
+            "[image of type image/gif, 3932168 bytes, which is not shown: at most 3932160 are]",
+            "[image of type image/svg+xml, 6 bytes",
+            "[recording of type audio/wav",
+            "[the image a://b]",
+            "[resource a://b] [file of type image/png, 3 bytes, which is not shown]",
+        ] {
+            assert!(answer.text.contains(part), "{part}: {}", answer.text);
         }
     }
 

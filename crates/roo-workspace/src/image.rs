@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The largest image that a model is shown, in bytes.
-pub const IMAGE_BYTES: usize = 5 << 20;
+/// The largest image that a model is shown, in bytes: what some APIs limit to 5 MiB is its base64.
+pub const IMAGE_BYTES: usize = (5 << 20) / 4 * 3;
 
 /// Types of images that models take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

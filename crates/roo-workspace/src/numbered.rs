@@ -168,7 +168,8 @@ impl<'a> Reading<'a> {
     fn binary(&mut self, place: &Resolved, bytes: &[u8]) {
         let extension = place.absolute().extension().and_then(|name| name.to_str()).unwrap_or_default();
         let extension = extension.to_ascii_lowercase();
-        match ImageType::of_path(place.relative()) {
+        // A name may lie, and APIs refuse a request for good in which the type differs from the bytes.
+        match ImageType::of_bytes(bytes) {
             Some(_) if bytes.len() > IMAGE_BYTES.min(self.image_budget) => {
                 self.notice(&format!(
                     "The image is not shown: it has {} bytes, and at most {IMAGE_BYTES} per image and \

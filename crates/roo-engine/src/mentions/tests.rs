@@ -11,7 +11,7 @@ use roo_catalog::{Object, ServerTool, ServerToolName};
 use roo_protocol::editor::Severity;
 use roo_sandbox::exec::redaction::ExactValues;
 use roo_text::position::Encoding;
-use roo_workspace::{Setup, file_uri};
+use roo_workspace::{IMAGE_BYTES, Setup, file_uri};
 use tokio_util::sync::CancellationToken;
 
 /// A workspace without an editor.
@@ -201,7 +201,8 @@ async fn unsaved_text_is_what_is_attached() {
 
 #[tokio::test]
 async fn an_image_is_attached() {
-    let fixture = Fixture::new(&[("a.png", "\u{89}PNG\0")]);
+    let fixture = Fixture::new(&[]);
+    fs::write(fixture.path("a.png"), b"\x89PNG\r\n\x1a\n\0").unwrap();
     let expanded = fixture.expand("@/a.png").await;
     assert_eq!(expanded.images.len(), 1);
     assert!(expanded.text().contains("The image is attached"));
@@ -210,12 +211,13 @@ async fn an_image_is_attached() {
 #[tokio::test]
 async fn images_are_bounded_over_all_mentions() {
     let fixture = Fixture::new(&[]);
-    for name in ["1", "2", "3", "4", "5"] {
-        fs::write(fixture.path(&format!("{name}.png")), vec![0; 5 << 20]).unwrap();
+    let image = [&b"\x89PNG\r\n\x1a\n"[..], &vec![0; IMAGE_BYTES - 8]].concat();
+    for name in ["1", "2", "3", "4", "5", "6"] {
+        fs::write(fixture.path(&format!("{name}.png")), &image).unwrap();
     }
-    let expanded = fixture.expand("@1.png @2.png @3.png @4.png @5.png").await;
-    assert_eq!((expanded.images.len(), expanded.blocks.len()), (4, 5));
-    assert!(expanded.blocks[4].text.contains("The image is not shown"));
+    let expanded = fixture.expand("@1.png @2.png @3.png @4.png @5.png @6.png").await;
+    assert_eq!((expanded.images.len(), expanded.blocks.len()), (5, 6));
+    assert!(expanded.blocks[5].text.contains("The image is not shown"));
 }
 
 #[tokio::test]

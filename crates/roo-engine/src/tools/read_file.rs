@@ -139,7 +139,7 @@ mod tests {
     use roo_protocol::ids::Digest;
     use roo_text::indented_block::IndentedBlock;
     use roo_text::lines::LineRange;
-    use roo_workspace::Purpose;
+    use roo_workspace::{IMAGE_BYTES, ImageType};
 
     async fn read(fixture: &Fixture, name: &str, ranges: &[(usize, usize)]) -> Outcome {
         run(vec![target(fixture, name, ranges)], &fixture.context).await
@@ -231,7 +231,6 @@ mod tests {
     async fn what_is_no_plain_text_says_so() {
         let fixture = Fixture::new(&[("empty", "")]);
         fixture.put("a.bin", b"\0\0");
-        fixture.put("a.PNG", b"\x89PNG\0");
         fixture.put("latin", b"caf\xe9");
         assert!(
             read(&fixture, "empty", &[])
@@ -241,8 +240,6 @@ mod tests {
         );
         let text = read(&fixture, "a.bin", &[]).await.text;
         assert!(text.contains("<binary_file format=\"bin\">2 bytes, not shown</binary_file>"));
-        let image = read(&fixture, "a.PNG", &[]).await;
-        assert_eq!(image.images, ["data:image/png;base64,iVBORwA="]);
         let latin = read(&fixture, "latin", &[]).await;
         assert!(
             latin.text.contains("<notice>The file is encoded in windows-1252. Edits keep that.</notice>\n")
@@ -250,6 +247,39 @@ mod tests {
             "{}",
             latin.text
         );
+    }
+
+    #[tokio::test]
+    async fn an_image_is_known_by_its_bytes_whatever_its_name() {
+        const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0";
+        let fixture = Fixture::new(&[]);
+        let jpeg: &[u8] = b"\xff\xd8\xff\xe0\0";
+        for (name, bytes) in [("a.PNG", PNG), ("b.png", jpeg), ("c", PNG), ("d.png", &b"junk\0"[..])] {
+            fixture.put(name, bytes);
+        }
+        for (name, images) in [
+            ("a.PNG", vec![ImageType::Png.data_url(PNG)]),
+            ("b.png", vec![ImageType::Jpeg.data_url(jpeg)]),
+            ("c", vec![ImageType::Png.data_url(PNG)]),
+            ("d.png", vec![]),
+        ] {
+            assert_eq!(read(&fixture, name, &[]).await.images, images, "{name}");
+        }
+        let text = read(&fixture, "d.png", &[]).await.text;
+        assert!(text.contains("<binary_file format=\"png\">5 bytes, not shown</binary_file>"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_image_is_shown_if_its_base64_fits_into_what_apis_take() {
+        let fixture = Fixture::new(&[]);
+        let png = |size: usize| [&b"\x89PNG\r\n\x1a\n"[..], &vec![0; size - 8]].concat();
+        fixture.put("fits.png", &png(IMAGE_BYTES));
+        let image = read(&fixture, "fits.png", &[]).await.images.remove(0);
+        assert_eq!(image.len() - "data:image/png;base64,".len(), 5 << 20);
+        fixture.put("large.png", &png(4 << 20));
+        let large = read(&fixture, "large.png", &[]).await;
+        assert!(large.images.is_empty());
+        assert!(large.text.contains("The image is not shown: it has 4194304 bytes"), "{}", large.text);
     }
 
     #[tokio::test]
