@@ -314,6 +314,7 @@ impl Results {
                 Piece::Break => self.text.push_str("----\n"),
             }
         }
+        self.more |= file.is_cut;
         self.text.push_str("----\n");
     }
 
@@ -373,6 +374,8 @@ struct FileFindings {
     bytes: usize,
     /// Number of matches to skip, here or in other files.
     offset: usize,
+    /// True if it has more matches than fit.
+    is_cut: bool,
     /// True if it could not be read.
     is_unread: bool,
     /// True if it had something that looks like a secret.
@@ -405,11 +408,15 @@ impl Sink for FileFindings {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        // Only a match tells that there are more than fit.
+        self.is_cut = self.matches >= RESULTS + self.offset || self.bytes > RESULT_BYTES;
+        if self.is_cut {
+            return Ok(false);
+        }
         let line = self.line(found.line_number(), found.bytes());
         self.pieces.push(Piece::Match(line));
         self.matches += 1;
-        // One more than is shown, to know that there is more.
-        Ok(self.matches <= RESULTS + self.offset && self.bytes <= RESULT_BYTES)
+        Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
@@ -447,11 +454,7 @@ mod tests {
     async fn more_results_than_are_shown_come_page_by_page() {
         let fixture =
             Fixture::new(&[("a", &"hit\n".repeat(250)), ("b", &"hit\n".repeat(400)), ("c", "hit\nx\n")]);
-        let page = async |offset| {
-            let directory = fixture.context.workspace.resolve(".", Purpose::List).unwrap();
-            let search = Search { directory, regex: "hit".to_owned(), file_pattern: None, offset };
-            run(search, &fixture.context).await.text
-        };
+        let page = async |offset| search_from(&fixture, "hit", offset).await;
         let first = page(0).await;
         assert!(first.starts_with(
             "Showing first 300 of 300+ results. Use a narrower search, or `offset` 300 to go on."
@@ -467,6 +470,12 @@ mod tests {
         assert!(third.starts_with("Showing results 601 to 651 of 651.\n\n# b\n351 | hit\n"), "{third}");
         assert!(third.ends_with("400 | hit\n----\n# c\n  1 | hit\n  2 | x\n----\n"), "{third}");
         assert_eq!(page(700).await, "There are no more results: there are 651 in all.");
+    }
+
+    async fn search_from(fixture: &Fixture, regex: &str, offset: usize) -> String {
+        let directory = fixture.context.workspace.resolve(".", Purpose::List).unwrap();
+        let search = Search { directory, regex: regex.to_owned(), file_pattern: None, offset };
+        run(search, &fixture.context).await.text
     }
 
     async fn found(fixture: &Fixture, regex: &str) -> String {
@@ -581,6 +590,23 @@ mod tests {
         assert!(text.starts_with("Showing first 300 of 300+ results."));
         assert_eq!(text.matches("| hit").count(), 300);
         assert!(found(&fixture, "é").await.contains(&format!("{}…\n", "é".repeat(499))));
+    }
+
+    #[tokio::test]
+    async fn results_of_one_file_that_are_too_large_come_page_by_page() {
+        let line = format!("{}\n", "é".repeat(500));
+        let fixture = Fixture::new(&[("wide", &line.repeat(400))]);
+        let first = found(&fixture, "é").await;
+        let shown = first.matches(" | é").count();
+        assert!((250..300).contains(&shown), "{shown}");
+        let expected = format!(
+            "Showing first {shown} of {shown}+ results. Use a narrower search, or `offset` {shown} to go on."
+        );
+        assert!(first.starts_with(&expected), "{}", &first[..200]);
+        let rest = search_from(&fixture, "é", shown).await;
+        let expected =
+            format!("Showing results {} to 400 of 400.\n\n# wide\n{} | é", shown + 1, shown + 1);
+        assert!(rest.starts_with(&expected), "{}", &rest[..200]);
     }
 
     #[tokio::test]
