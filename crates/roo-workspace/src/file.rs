@@ -34,9 +34,7 @@ pub enum ReadError {
         path: String,
     },
     /// Larger than the limit.
-    #[error(
-        "{path} has {size} bytes, and at most {limit} are read: use search_files or a command for parts of it."
-    )]
+    #[error("{path} has {size} bytes, and at most {limit} are read: use a command for parts of it.")]
     TooLarge {
         /// The file.
         path: String,

@@ -75,7 +75,7 @@ impl Action for Search {
 }
 
 /// Searches the files below a directory: unsaved text where an editor has it open, else the disk.
-/// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out.
+/// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out; the last are counted.
 async fn run(Search { directory, regex, file_pattern, offset }: Search, context: &ToolContext) -> Outcome {
     let shown = directory.display();
     let failed = |text| Outcome::new(ToolStatus::Failed, text, format!("Did not search {shown}"));
@@ -221,7 +221,11 @@ impl FileVisitor for FileSearch<'_> {
                     found.is_unread = true;
                     return Some(found);
                 }
-                // What is too large or no file is never searched, and what is gone has no matches.
+                Err(ReadError::TooLarge { .. }) => {
+                    found.is_too_large = true;
+                    return Some(found);
+                }
+                // What is no file is never searched, and what is gone has no matches.
                 Err(_) => return None,
             },
         };
@@ -279,6 +283,8 @@ struct Results {
     more: bool,
     /// Number of files that could not be read.
     unread: usize,
+    /// Number of files that are larger than [`EDIT_LIMIT`].
+    too_large: usize,
     /// Number of files with something that looks like a secret.
     masked: usize,
 }
@@ -287,6 +293,7 @@ impl Results {
     /// Adds what was found in the next file, as far as it is shown.
     fn add(&mut self, file: FileFindings) {
         self.unread += usize::from(file.is_unread);
+        self.too_large += usize::from(file.is_too_large);
         self.masked += usize::from(file.is_masked);
         if file.pieces.is_empty() {
             return;
@@ -329,13 +336,19 @@ impl Results {
             1 => "\n(1 file could not be read, so it was not searched.)".to_owned(),
             count => format!("\n({count} files could not be read, so they were not searched.)"),
         };
+        let limit = EDIT_LIMIT >> 20;
+        let too_large = match self.too_large {
+            0 => String::new(),
+            1 => format!("\n(1 file is larger than {limit} MiB and was not searched.)"),
+            count => format!("\n({count} files are larger than {limit} MiB and were not searched.)"),
+        };
         let masked = match self.masked {
             0 => "",
             _ => {
                 "\n(What looks like a secret is not searched and shown as [masked: …]. Don't write a mask into a file.)"
             }
         };
-        self.into_found() + masked + &unread
+        self.into_found() + masked + &unread + &too_large
     }
 
     fn into_found(self) -> String {
@@ -378,6 +391,8 @@ struct FileFindings {
     is_cut: bool,
     /// True if it could not be read.
     is_unread: bool,
+    /// True if it is larger than [`EDIT_LIMIT`].
+    is_too_large: bool,
     /// True if it had something that looks like a secret.
     is_masked: bool,
 }
@@ -604,8 +619,7 @@ mod tests {
         );
         assert!(first.starts_with(&expected), "{}", &first[..200]);
         let rest = search_from(&fixture, "é", shown).await;
-        let expected =
-            format!("Showing results {} to 400 of 400.\n\n# wide\n{} | é", shown + 1, shown + 1);
+        let expected = format!("Showing results {} to 400 of 400.\n\n# wide\n{} | é", shown + 1, shown + 1);
         assert!(rest.starts_with(&expected), "{}", &rest[..200]);
     }
 
@@ -630,6 +644,22 @@ mod tests {
         let results = Results { unread: 2, ..Results::default() };
         let note = "\n(2 files could not be read, so they were not searched.)";
         assert_eq!(results.into_text(), format!("No results found.{note}"));
+    }
+
+    #[tokio::test]
+    async fn files_that_are_too_large_to_be_searched_are_told() {
+        let fixture = Fixture::new(&[("a.txt", "hit"), (".gitignore", "*.log\n")]);
+        let large =
+            |name: &str| std::fs::File::create(fixture.path(name)).unwrap().set_len(21 << 20).unwrap();
+        large("ignored.log");
+        large("one.txt");
+        let note = "\n(1 file is larger than 20 MiB and was not searched.)";
+        assert_eq!(found(&fixture, "absent").await, format!("No results found.{note}"));
+        large("two.txt");
+        let text = found(&fixture, "hit").await;
+        assert!(text.ends_with("\n(2 files are larger than 20 MiB and were not searched.)"), "{text}");
+        // Those that the pattern leaves out were not asked about.
+        assert!(!search_in(&fixture, ".", "hit", Some("a.*")).await.text.contains("MiB"));
     }
 
     #[tokio::test]

@@ -185,7 +185,7 @@ fn a_file_that_is_replaced_after_its_directory_was_listed_leads_nowhere() {
         }
     });
     let not_a_file = |name: &str| format!("{name} is not a regular file, so it can't be read.");
-    let too_large = "d has 65 bytes, and at most 64 are read: use search_files or a command for parts of it.";
+    let too_large = "d has 65 bytes, and at most 64 are read: use a command for parts of it.";
     let expected = [
         not_a_file("a"),
         not_a_file("b"),
