@@ -567,15 +567,6 @@ enum ListError {
     Refused(String),
 }
 
-impl From<ServiceError> for ListError {
-    fn from(error: ServiceError) -> Self {
-        match error {
-            ServiceError::TransportClosed => Self::Closed,
-            other => Self::Refused(short(&other.to_string())),
-        }
-    }
-}
-
 impl Connection {
     /// Asks for page after page.
     async fn list<T>(
@@ -592,7 +583,10 @@ impl Connection {
             let oversized = self.signals.now().oversized;
             let mut signs = self.signals.subscribe();
             let answer = tokio::select! {
-                answer = timeout(LISTING, self.peer.send_request(request(params))) => answer.map_err(|_| ListError::Slow)??,
+                answer = timeout(LISTING, self.peer.send_request(request(params))) => {
+                    let answer = answer.map_err(|_| ListError::Slow)?;
+                    answer.map_err(|error| self.list_error(error))?
+                }
                 _ = signs.wait_for(|signs| signs.oversized > oversized) => {
                     return Err(ListError::Refused(format!("a message of more than {} MiB", MESSAGE >> 20)));
                 }
@@ -612,6 +606,19 @@ impl Connection {
             }
         }
         Err(ListError::Endless)
+    }
+
+    fn list_error(&self, error: ServiceError) -> ListError {
+        match error {
+            ServiceError::TransportClosed => ListError::Closed,
+            ServiceError::TransportSend(error)
+                if transport_fault(error.error.as_ref(), &self.server) == ServerFault::Expired =>
+            {
+                self.signals.fail(ServerFault::Expired);
+                ListError::Closed
+            }
+            other => ListError::Refused(short(&other.to_string())),
+        }
     }
 
     async fn list_tools(&self) -> Result<Vec<rmcp::model::Tool>, ListError> {
@@ -920,6 +927,10 @@ impl Connection {
                         CallError::Forbidden { server, operation, fault }
                     }
                     fault => {
+                        if fault == ServerFault::Expired {
+                            // Nothing can be asked over it any more, so that its actor begins another one.
+                            self.signals.fail(fault.clone());
+                        }
                         let fault = self.signals.now().fault.unwrap_or(fault);
                         CallError::Interrupted { server, operation, fault }
                     }

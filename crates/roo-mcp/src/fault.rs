@@ -25,6 +25,9 @@ pub enum ServerFault {
     /// The connection ended.
     #[error("it closed the connection; restart it if it is needed")]
     Closed,
+    /// Its session is over, by its own word.
+    #[error("its session has expired")]
+    Expired,
     /// It is silent.
     #[error(
         "it has not answered `initialize` within {} s, the limit for starting a server{}; check that it is an MCP server of \
@@ -133,6 +136,7 @@ impl ServerFault {
             | Self::Repeated(_) => true,
             Self::Ended { .. }
             | Self::Closed
+            | Self::Expired
             | Self::NoAnswer { .. }
             | Self::Protocol(_)
             | Self::Oversized { .. }

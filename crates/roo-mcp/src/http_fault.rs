@@ -27,6 +27,7 @@ pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>, server: &s
             None => ServerFault::Unauthorized { status: 403 },
         },
         StreamableHttpError::Client(error) => reqwest_fault(error),
+        StreamableHttpError::SessionExpired => ServerFault::Expired,
         StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
         other => {
             let text = short(&network::error_chain(other));

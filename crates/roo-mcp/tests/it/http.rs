@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -67,6 +68,41 @@ async fn streamable_http_carries_headers_and_the_session() {
     assert_eq!(called.header("user-agent"), Some("roo-lsp/1.2.3"));
     // The server hears that the session is over.
     assert_eq!(requests.last().map(|request| request.method.as_str()), Some("DELETE"));
+}
+
+#[tokio::test]
+async fn a_session_that_has_expired_is_followed_by_another_one() {
+    let opened = AtomicUsize::new(0);
+    let fake = Server::start(move |request| {
+        let mut answer = ordinary(request);
+        match request.rpc() {
+            "initialize" => {
+                let id = ["a", "b"][opened.fetch_add(1, Ordering::SeqCst).min(1)];
+                answer.head.insert_str(answer.head.len() - 2, &format!("mcp-session-id: {id}\r\n"));
+            }
+            "tools/call" if request.header("mcp-session-id") == Some("a") => {
+                return reply("404 Not Found", "", "no such session");
+            }
+            _ => {}
+        }
+        answer
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    let error = call(&hub).await.unwrap_err();
+    assert!(error.contains("was interrupted: its session has expired"), "{error}");
+    assert!(error.ends_with("it was not repeated"), "{error}");
+    failed(&hub, "s").await;
+    status(&hub, "s", |status| status.catalog().is_some()).await;
+    assert_eq!(call(&hub).await, Ok(hello()));
+    let sessions: Vec<String> = fake
+        .requests()
+        .iter()
+        .filter(|request| request.rpc() == "tools/call")
+        .filter_map(|request| request.header("mcp-session-id").map(str::to_owned))
+        .collect();
+    assert_eq!(sessions, ["a", "b"], "the call was not repeated");
 }
 
 #[tokio::test]
