@@ -233,7 +233,7 @@ impl McpServers {
         DesiredServer { name: server.name.clone(), state }
     }
 
-    /// Starts those of these servers that wait for their first call, and waits until none is being started, or until the time
+    /// Starts those of these servers that a call would start, and waits until none is being started, or until the time
     /// is over.
     pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) {
         let settled = join_all(servers.iter().map(|server| self.started(server)));
@@ -241,16 +241,22 @@ impl McpServers {
         let _ = tokio::time::timeout(limit, settled).await;
     }
 
-    /// Starts a server that waits for its first call, and waits until it is not being started any more. Returns its status
-    /// then; none if there is no such server.
+    /// Starts a server that waits for its first call, or once one that failed by something that may be over by now, and waits
+    /// until it is not being started any more. Returns its status then; none if there is no such server.
     async fn started(&self, server: &str) -> Option<ServerStatus> {
         let mut statuses = self.hub.statuses();
+        let mut was_tried = false;
         loop {
             let status = statuses.borrow_and_update().get(server).cloned();
             match status {
                 // Again where it was configured anew meanwhile.
                 Some(ServerStatus::NotStarted) => self.hub.start(server).await,
                 Some(ServerStatus::Starting) => {}
+                Some(failed) if !was_tried && failed.starts_when_called() => {
+                    was_tried = true;
+                    self.hub.start(server).await;
+                    continue;
+                }
                 status => return status,
             }
             if statuses.changed().await.is_err() {
@@ -431,11 +437,12 @@ pub(crate) fn prompts_of(catalog: &ServerCatalog) -> Vec<ServerPrompt> {
 }
 
 /// The tools and resources of the servers that are connected, in the order of their names, as far as the budgets go. Those
-/// that are starting have what is `known` of them.
+/// that are starting, or that a call starts, have what is `known` of them.
 fn offered(statuses: &Statuses, known: impl Fn(&str) -> Option<ServerCatalog>) -> Offered {
     let catalogs = statuses.iter().filter_map(|(server, status)| {
         let catalog = match status {
-            ServerStatus::Starting | ServerStatus::NotStarted => Arc::new(known(server)?),
+            ServerStatus::Starting => Arc::new(known(server)?),
+            status if status.starts_when_called() => Arc::new(known(server)?),
             status => Arc::clone(status.catalog()?),
         };
         Some((server.as_str(), catalog))

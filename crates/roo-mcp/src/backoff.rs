@@ -34,6 +34,11 @@ impl Backoff {
         Some(FIRST.saturating_mul(4_u32.saturating_pow(exponent)).min(LONGEST))
     }
 
+    /// The pause before a restart that is tried however many there were.
+    pub(crate) fn next_pause_of_many(&mut self, now: Duration) -> Duration {
+        self.next_pause(now).unwrap_or(LONGEST)
+    }
+
     /// Forgets all failures: somebody asked for a restart.
     pub(crate) fn reset(&mut self) {
         self.restarts.clear();

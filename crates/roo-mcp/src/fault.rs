@@ -119,6 +119,11 @@ fn last_words(stderr: &Option<String>) -> String {
 }
 
 impl ServerFault {
+    /// Reports whether it may be over without anything being done about it, as trouble of the network is.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Expired | Self::Closed)
+    }
+
     /// Reports whether starting the server again can't help, because something has to be changed first.
     pub(crate) fn is_permanent(&self) -> bool {
         match self {

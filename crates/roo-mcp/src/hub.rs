@@ -189,7 +189,7 @@ impl Hub {
             // One that failed would be started before its pause is over.
             if !lazy && matches!(self.inner.board.get(name), Some(ServerStatus::NotStarted)) {
                 // A full queue has one already.
-                let _ = actor.commands.try_send(Command::Start);
+                let _ = actor.commands.try_send(Command::Start(oneshot::channel().0));
             }
             entry.desired = state;
             return;
@@ -251,14 +251,18 @@ impl Hub {
         self.servers().get(server).map(|entry| entry.log.clone())
     }
 
-    /// Starts a server that waits for being needed. Does nothing for any other.
+    /// Starts a server that waits for being called, or that failed by something that may be over by now. Returns when it is
+    /// being started; does nothing for any other.
     pub async fn start(&self, server: &str) {
-        let waits = matches!(self.inner.board.get(server), Some(ServerStatus::NotStarted));
+        let waits = self.inner.board.get(server).is_some_and(|status| status.starts_when_called());
         let commands =
             self.servers().get(server).and_then(|entry| Some(entry.actor.as_ref()?.commands.clone()));
         if let Some(commands) = commands.filter(|_| waits) {
+            let (done, begun) = oneshot::channel();
             // It may have been configured anew meanwhile.
-            let _ = commands.send(Command::Start).await;
+            if commands.send(Command::Start(done)).await.is_ok() {
+                let _ = begun.await;
+            }
         }
     }
 

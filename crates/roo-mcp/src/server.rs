@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_formats::mcp::ToolNames;
+use roo_formats::mcp::{ToolNames, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -31,8 +31,8 @@ pub(crate) struct CallRules {
 
 /// Message to an actor.
 pub(crate) enum Command {
-    /// Starts the server, if it waits for that.
-    Start,
+    /// Starts the server, if it waits for that. Answered once it does no longer.
+    Start(oneshot::Sender<()>),
     /// Ends the server and starts it again at once. Answered when the old one is gone.
     Restart(oneshot::Sender<()>),
 }
@@ -112,12 +112,15 @@ impl State {
     async fn run(mut self) {
         let began = Instant::now();
         let mut backoff = Backoff::default();
+        // Trouble of the network says nothing about the server, however long it lasts.
+        let mut trouble = Backoff::default();
+        let is_remote = !matches!(self.parts.target.server.transport, Transport::Stdio(_));
         if self.parts.waits {
             tokio::select! {
                 biased;
                 () = self.token.cancelled() => return,
                 command = self.commands.recv() => match command {
-                    Some(Command::Start) => {}
+                    Some(Command::Start(done)) => self.begin(done),
                     Some(Command::Restart(done)) => {
                         // Nobody may be waiting any more.
                         let _ = done.send(());
@@ -137,12 +140,20 @@ impl State {
                     // Nobody may be waiting any more.
                     let _ = done.send(());
                     backoff.reset();
+                    trouble.reset();
                     continue;
                 }
                 Over::Failed(fault) => fault,
             };
             self.parts.log.add(LogSource::Hub, &fault.to_string());
-            let pause = if fault.is_permanent() { None } else { backoff.next_pause(began.elapsed()) };
+            let now = began.elapsed();
+            let pause = if fault.is_permanent() {
+                None
+            } else if is_remote && fault.may_pass() {
+                Some(trouble.next_pause_of_many(now))
+            } else {
+                backoff.next_pause(now)
+            };
             let fault = match pause {
                 None if !fault.is_permanent() => ServerFault::Repeated(Box::new(fault)),
                 _ => fault,
@@ -164,13 +175,21 @@ impl State {
                     Some(Command::Restart(done)) => {
                         let _ = done.send(());
                         backoff.reset();
+                        trouble.reset();
                     }
-                    Some(Command::Start) => {}
+                    Some(Command::Start(done)) => self.begin(done),
                     None => return,
                 },
                 () = pause => {}
             }
         }
+    }
+
+    /// Tells whoever asked for a start that it begins.
+    fn begin(&self, done: oneshot::Sender<()>) {
+        // Before: the status that they look at then is another one.
+        self.publish(ServerStatus::Starting);
+        let _ = done.send(());
     }
 
     fn publish(&self, status: ServerStatus) {
@@ -259,7 +278,10 @@ async fn restart(commands: &mut mpsc::Receiver<Command>) -> Over {
     loop {
         match commands.recv().await {
             Some(Command::Restart(done)) => return Over::Restart(done),
-            Some(Command::Start) => {}
+            Some(Command::Start(done)) => {
+                // It has begun already.
+                let _ = done.send(());
+            }
             None => return Over::Cancelled,
         }
     }

@@ -19,7 +19,7 @@ pub enum ServerStatus {
     Disabled,
     /// The user has not approved it.
     WaitingForApproval,
-    /// It is started when it is needed: [`crate::Hub::start`].
+    /// It is started when it is called: [`crate::Hub::start`].
     NotStarted,
     /// It is being started or connected to.
     Starting,
@@ -42,6 +42,15 @@ impl ServerStatus {
         match self {
             Self::Connected(catalog) => Some(catalog),
             _ => None,
+        }
+    }
+
+    /// Reports whether a call starts the server: it waits for that, or failed by something that may be over by now.
+    pub fn starts_when_called(&self) -> bool {
+        match self {
+            Self::NotStarted => true,
+            Self::Failed { fault, retry_after } => retry_after.is_some() && fault.may_pass(),
+            _ => false,
         }
     }
 

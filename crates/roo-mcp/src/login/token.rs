@@ -91,12 +91,11 @@ pub(super) async fn request(
         TokenError::Failed(LoginError::NoToken { host: host_of(endpoint), reason: reason.to_owned() })
     };
     if !reply.status.is_success() {
-        let passing = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         let status = format!("HTTP {}", reply.status.as_u16());
-        if !reply.status.is_client_error() || passing.contains(&reply.status) {
-            return Err(without(&status));
-        }
-        return Err(TokenError::Refused(refusal(&reply.body).unwrap_or(status)));
+        return Err(match final_refusal(reply.status, &reply.body) {
+            true => TokenError::Refused(refusal(&reply.body).unwrap_or(status)),
+            false => without(&status),
+        });
     }
     // Some answer with an error as if it were none.
     if let Some(code) = refusal(&reply.body) {
@@ -141,11 +140,27 @@ fn form(client: &OAuthClient, grant: &[(&str, &str)]) -> (String, Option<String>
     (form.finish(), header)
 }
 
-/// The code of an error. Its description is left out: it could hold anything, what was sent included.
-fn refusal(body: &[u8]) -> Option<String> {
+/// Returns whether an error is the authorization server's decision. Any other may be that of what stands before it, such as a proxy
+/// that shows a page, and the login is still good.
+fn final_refusal(status: StatusCode, body: &[u8]) -> bool {
+    match status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => false,
+        StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED => true,
+        status => status.is_client_error() && error_code(body).is_some(),
+    }
+}
+
+/// The code of an error, if there is one.
+fn error_code(body: &[u8]) -> Option<String> {
     let ErrorResponse { error } = serde_json::from_slice(body).ok()?;
     let is_code = error.len() <= 60 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    Some(if is_code { error } else { "it does not say why".to_owned() })
+    is_code.then_some(error)
+}
+
+/// The code of an error. Its description is left out: it could hold anything, what was sent included.
+fn refusal(body: &[u8]) -> Option<String> {
+    let ErrorResponse { .. } = serde_json::from_slice(body).ok()?;
+    Some(error_code(body).unwrap_or_else(|| "it does not say why".to_owned()))
 }
 
 fn expiry(lifetime: &Lifetime, now: u64) -> Option<Expiry> {
@@ -189,5 +204,27 @@ mod tests {
         );
         assert_eq!(refusal(br#"{"error":"token rt-123 is bad"}"#).unwrap(), "it does not say why");
         assert_eq!(refusal(b"<html>"), None);
+    }
+
+    #[test]
+    fn what_does_not_come_from_the_authorization_server_is_no_refusal() {
+        let code = r#"{"error":"invalid_grant"}"#;
+        let html = "<html>Sign in to the hotel's network";
+        for (status, body, is_final) in [
+            (400, code, true),
+            (400, html, true),
+            (401, "", true),
+            (403, code, true),
+            (403, html, false),
+            (403, r#"{"error":"Access denied by policy"}"#, false),
+            (404, "", false),
+            (407, html, false),
+            (408, code, false),
+            (429, code, false),
+            (502, code, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(final_refusal(status, body.as_bytes()), is_final, "{status} {body}");
+        }
     }
 }

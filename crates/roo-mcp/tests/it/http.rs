@@ -2,13 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use roo_formats::mcp::{ResolvedServer, Transport};
-use roo_mcp::{CallOptions, Hub, HubServices};
+use roo_mcp::{CallOptions, Hub, HubServices, ServerStatus};
 use roo_sandbox::egress::Resolve;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -216,6 +216,40 @@ async fn large_answers_and_unreachable_servers_are_faults_of_their_call() {
     let (fault, retry) = failed(&streamable(&format!("http://{closed}/mcp"), &[]), "s").await;
     assert!(fault.starts_with("it can't be reached: "), "{fault}");
     assert_eq!(retry, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_can_not_be_reached_is_tried_without_end() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let hub = streamable(&format!("http://{closed}/mcp"), &[]);
+    for hours in 0..3 {
+        let (fault, retry) = failed(&hub, "s").await;
+        assert!(fault.starts_with("it can't be reached: "), "{fault}");
+        assert_eq!(retry, Some(if hours == 0 { 1 } else { 60 }));
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_could_not_be_reached_is_started_by_a_call() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let fake = Server::start(move |request| match down.load(Ordering::SeqCst) {
+        true => reply("503 Service Unavailable", "", ""),
+        false => ordinary(request),
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    // The second pause is longer than this test may take.
+    status(&hub, "s", |status| match status {
+        ServerStatus::Failed { retry_after, .. } => *retry_after > Some(Duration::from_secs(1)),
+        _ => false,
+    })
+    .await;
+    is_down.store(false, Ordering::SeqCst);
+    hub.start("s").await;
+    connected(&hub, "s").await;
+    assert_eq!(call(&hub).await, Ok(hello()));
 }
 
 #[tokio::test]
