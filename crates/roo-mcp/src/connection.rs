@@ -209,7 +209,8 @@ impl Session {
         Ok(catalog)
     }
 
-    /// Asks for lists that changed. A list that a server can't give stays empty, unless it is the one of the tools.
+    /// Asks for lists that changed. One that the server can't give stays as it was. That is an error of the tools alone: the rest
+    /// may be missing.
     pub(crate) async fn refresh(
         &self,
         catalog: &mut ServerCatalog,
@@ -240,6 +241,17 @@ impl Session {
             }
         };
         let (tools, resources, prompts) = tokio::join!(tools, resources, prompts);
+        if let Some((resources, templates)) = resources {
+            if let Some(resources) = self.or_none("resources", resources) {
+                catalog.resources = resources.into_iter().map(Into::into).collect();
+            }
+            if let Some(templates) = self.or_none("resource templates", templates) {
+                catalog.resource_templates = templates.into_iter().map(Into::into).collect();
+            }
+        }
+        if let Some(prompts) = prompts.and_then(|prompts| self.or_none("prompts", prompts)) {
+            catalog.prompts = prompts.into_iter().map(Into::into).collect();
+        }
         if let Some(tools) = tools {
             (catalog.tools, catalog.rejected_tools) = tool::take_in(self.or_fault("tools", tools)?);
             for rejected in &catalog.rejected_tools {
@@ -248,14 +260,6 @@ impl Session {
                     &format!("the tool `{}` is not offered: {}", rejected.name, rejected.reason),
                 );
             }
-        }
-        if let Some((resources, templates)) = resources {
-            catalog.resources = self.or_none("resources", resources).into_iter().map(Into::into).collect();
-            catalog.resource_templates =
-                self.or_none("resource templates", templates).into_iter().map(Into::into).collect();
-        }
-        if let Some(prompts) = prompts {
-            catalog.prompts = self.or_none("prompts", prompts).into_iter().map(Into::into).collect();
         }
         Ok(())
     }
@@ -272,11 +276,11 @@ impl Session {
         }
     }
 
-    fn or_none<T>(&self, what: &str, list: Result<Vec<T>, ListError>) -> Vec<T> {
-        list.unwrap_or_else(|error| {
+    fn or_none<T>(&self, what: &str, list: Result<Vec<T>, ListError>) -> Option<Vec<T>> {
+        let failed = |error: &ListError| {
             self.log.add(LogSource::Hub, &format!("its {what} can't be listed: {error}"));
-            Vec::new()
-        })
+        };
+        list.inspect_err(failed).ok()
     }
 
     /// Asks for notifications of changed lists where they are not sent unasked.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use roo_formats::mcp::{ToolNames, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::catalog::ServerCatalog;
 use crate::connection::{Connection, Handshake, Session, SessionEvent, Target};
+use crate::events::Changed;
 use crate::fault::ServerFault;
 use crate::log::{LogSource, ServerLog};
 use crate::services::HubServices;
@@ -19,6 +20,9 @@ use crate::status::{ServerStatus, StatusBoard};
 
 /// The pause after lists changed, in which further changes are gathered.
 const GATHERING: Duration = Duration::from_millis(200);
+
+/// The pause before tools are asked for again that could not be listed when they changed.
+const LISTED_AGAIN: Duration = Duration::from_secs(60);
 
 /// Options of a server that can change while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,12 +237,22 @@ impl State {
         };
         self.connection.send_replace(Some(session.connection.clone()));
         self.publish_catalog(&catalog);
+        let mut list_again_at: Option<Instant> = None;
         loop {
-            tokio::select! {
+            let list_again = async {
+                match list_again_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let changed = tokio::select! {
                 biased;
                 () = token.cancelled() => return Over::Cancelled,
                 restart = restart(&mut self.commands) => return restart,
-                Ok(()) = self.rules.changed() => self.publish_catalog(&catalog),
+                Ok(()) = self.rules.changed() => {
+                    self.publish_catalog(&catalog);
+                    continue;
+                }
                 event = session.next() => match event {
                     SessionEvent::Ended => return Over::Failed(ServerFault::Closed),
                     SessionEvent::Changed(changed) => {
@@ -248,19 +262,28 @@ impl State {
                             () = token.cancelled() => return Over::Cancelled,
                             () = sleep(GATHERING) => {}
                         }
-                        let refreshed = tokio::select! {
-                            biased;
-                            () = token.cancelled() => return Over::Cancelled,
-                            restart = restart(&mut self.commands) => return restart,
-                            refreshed = session.refresh(&mut catalog, changed) => refreshed,
-                        };
-                        match refreshed {
-                            Ok(()) => self.publish_catalog(&catalog),
-                            Err(fault) => return Over::Failed(fault),
-                        }
+                        changed
                     }
                 },
+                () = list_again => Changed { tools: true, ..Changed::default() },
+            };
+            let refreshed = tokio::select! {
+                biased;
+                () = token.cancelled() => return Over::Cancelled,
+                restart = restart(&mut self.commands) => return restart,
+                refreshed = session.refresh(&mut catalog, changed) => refreshed,
+            };
+            match refreshed {
+                Ok(()) if changed.tools => list_again_at = None,
+                Ok(()) => {}
+                Err(ServerFault::Closed) => return Over::Failed(ServerFault::Closed),
+                // Calls may be running, which the end of the session would interrupt.
+                Err(fault) => {
+                    self.parts.log.add(LogSource::Hub, &fault.to_string());
+                    list_again_at = Some(Instant::now() + LISTED_AGAIN);
+                }
             }
+            self.publish_catalog(&catalog);
         }
     }
 

@@ -285,6 +285,33 @@ async fn a_list_that_changes_is_read_again_and_shows_in_the_digests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_can_not_be_read_again_stays_as_it_was_and_interrupts_no_call() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        let (call, _) = peer.serve_until_call(&json!([tool("echo")])).await.unwrap();
+        peer.notify("notifications/tools/list_changed", json!({})).await;
+        let listing = peer.read().await.unwrap();
+        assert_eq!(listing["method"], "tools/list");
+        let error = json!({ "code": -32603, "message": "busy" });
+        peer.send(json!({ "jsonrpc": "2.0", "id": listing["id"], "error": error })).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        peer.reply(&call, text("hello")).await;
+        while peer.serve_until_call(&json!([tool("echo"), tool("write")])).await.is_some() {}
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let answer = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    assert_eq!(answer.unwrap().parts, [roo_mcp::Content::Text("hello".to_owned())]);
+    let kept = connected(&hub, "s").await;
+    assert_eq!(names(&kept), ["echo"]);
+    let log = hub.log("s").unwrap().lines();
+    assert!(log.iter().any(|line| line.text.contains("its tools can't be listed: ")), "{log:?}");
+    // Later it is asked again.
+    status(&hub, "s", |status| status.catalog().is_some_and(|catalog| names(catalog) == ["echo", "write"]))
+        .await;
+    assert_eq!(launcher.launched(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_survive_the_newest_handshake_gets_the_older_one() {
     let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
         while let Some(message) = peer.read().await {
