@@ -18,7 +18,7 @@ use crate::log::{LogSource, ServerLog};
 pub(crate) const MESSAGE: usize = 16 << 20;
 /// Number of bytes of an oversized message that are skipped before the connection is given up.
 const SKIPPED: usize = 256 << 20;
-/// Maximum number of lines that are no messages.
+/// Maximum number of lines that are no messages, without a message in between.
 const STRAY_LINES: usize = 200;
 /// Number of characters of a stray line that are shown.
 const SAMPLE: usize = 120;
@@ -33,6 +33,7 @@ pub(crate) struct StdioTransport {
     line: Vec<u8>,
     /// Number of bytes of an oversized message that were skipped so far; none outside of one.
     skipping: Option<usize>,
+    /// Number of lines that are no messages since the last message.
     stray_lines: usize,
     /// Requests without an answer so far.
     asked: Arc<StdMutex<HashSet<RequestId>>>,
@@ -168,6 +169,9 @@ impl Transport<RoleClient> for StdioTransport {
                 Line::Whole if self.line.iter().all(u8::is_ascii_whitespace) => self.line.clear(),
                 Line::Whole => {
                     let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&self.line);
+                    if parsed.is_ok() {
+                        self.stray_lines = 0;
+                    }
                     let goes_on = parsed.is_ok() || self.stray();
                     if self.line.capacity() > 1 << 20 {
                         self.line = Vec::new();

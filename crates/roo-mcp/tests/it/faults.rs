@@ -130,6 +130,29 @@ async fn a_few_lines_that_are_no_messages_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lines_that_are_no_messages_end_the_connection_only_in_a_row() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        for _ in 0..300 {
+            let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await else { return };
+            peer.write(b"called echo\n").await;
+            peer.reply(&id, text("hello")).await;
+        }
+        let _ = peer.serve_until_call(&json!([tool("echo")])).await;
+        peer.write("called echo\n".repeat(201).as_bytes()).await;
+        while peer.read().await.is_some() {}
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let call = async || hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    for _ in 0..300 {
+        call().await.unwrap();
+    }
+    assert!(call().await.is_err());
+    let (fault, _) = failed(&hub, "s").await;
+    assert!(fault.starts_with("its standard output has something other than MCP messages"), "{fault}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_of_100_mb_fails_its_call_and_the_server_lives_on() {
     let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
         while let Some((id, params)) = peer.serve_until_call(&json!([tool("read")])).await {
