@@ -4,6 +4,7 @@ use roo_catalog::ServerToolName;
 use roo_engine::server_tools::ServerAnswer;
 use roo_mcp::{Content, Media, Omitted, PromptMessage, ResourceContent, Speaker, ToolResult};
 use roo_workspace::{IMAGE_BYTES, ImageType};
+use serde_json::Value;
 
 /// The most text that a model gets of one answer, in bytes.
 const TEXT: usize = 256 << 10;
@@ -62,16 +63,24 @@ pub(super) fn attachment(contents: Vec<ResourceContent>, omitted: Omitted) -> Se
 }
 
 fn of_parts(origin: Origin<'_>, result: ToolResult) -> ServerAnswer {
+    // By the protocol the same stands in a text; some servers write a sentence there.
+    let structured =
+        result.structured.filter(|structured| !result.parts.iter().any(|part| says(part, structured)));
     let (mut parts, images) = rendered(result.parts);
-    // The same again, where the server wrote a text too.
-    if let Some(structured) = result.structured.filter(|_| parts.is_empty()) {
-        parts.push(structured.to_string());
-    }
+    parts.extend(structured.map(|structured| structured.to_string()));
     parts.extend(left_out(result.omitted));
     if parts.is_empty() && images.is_empty() {
         parts.push("[the answer is empty]".to_owned());
     }
     ServerAnswer { images, failed: result.is_error, ..text(origin, &parts.join("\n\n")) }
+}
+
+/// Returns whether a part is the text of this JSON.
+fn says(part: &Content, structured: &Value) -> bool {
+    match part {
+        Content::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured),
+        _ => false,
+    }
 }
 
 /// Says that something is missing, if it is.
@@ -197,6 +206,21 @@ mod tests {
             "[resource a://b] [file of type image/png, 3 bytes, which is not shown]",
         ] {
             assert!(answer.text.contains(part), "{part}: {}", answer.text);
+        }
+    }
+
+    #[test]
+    fn structured_content_is_shown_where_no_text_says_the_same() {
+        let shown = |text: &str| {
+            let structured = Some(serde_json::json!({ "rows": [1, 2], "next": null }));
+            let parts = vec![Content::Text("rows".to_owned()), Content::Text(text.to_owned())];
+            answer(&tool(), ToolResult { structured, ..result(parts) }).text
+        };
+        for text in ["{\n  \"next\": null,\n  \"rows\": [1, 2]\n}", r#"{"rows":[1,2],"next":null}"#] {
+            assert_eq!(shown(text).matches("rows").count(), 2, "{text}");
+        }
+        for text in ["Found 2 rows.", r#"{"rows":[1,2]}"#, ""] {
+            assert!(shown(text).contains("{\"rows\":[1,2],\"next\":null}\n</mcp_result>"), "{}", shown(text));
         }
     }
 
