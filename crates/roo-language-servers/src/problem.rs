@@ -33,8 +33,8 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Reads the problems of a document, in the order of the text.
-pub(crate) fn problems(reported: &[Value], text: &str, encoding: Encoding) -> Vec<Problem> {
+/// Reads the first problems of a document, in the order of the text, and whether there are more.
+pub(crate) fn problems(reported: &[Value], text: &str, encoding: Encoding) -> (Vec<Problem>, bool) {
     let positions = Positions::new(text, encoding);
     let problem = |value: &Value| {
         let start = position(&value["range"]["start"])?;
@@ -53,9 +53,11 @@ pub(crate) fn problems(reported: &[Value], text: &str, encoding: Encoding) -> Ve
             message: format!("{}{code}", one_line(value["message"].as_str()?, MESSAGE)),
         })
     };
-    let mut found: Vec<Problem> = reported.iter().filter_map(problem).take(PROBLEMS).collect();
+    let mut all = reported.iter().filter_map(problem);
+    let mut found: Vec<Problem> = all.by_ref().take(PROBLEMS).collect();
+    let is_cut = all.next().is_some();
     found.sort_by_key(|problem| (problem.line, problem.column));
-    found
+    (found, is_cut)
 }
 
 /// Newest reports that a server has sent unasked of the open documents. They are known by their paths, as servers write URIs in
@@ -91,7 +93,8 @@ impl Reports {
     pub(crate) fn take(&self, mut params: Value) {
         let Some(path) = params["uri"].as_str().and_then(path_of) else { return };
         let problems = match params["diagnostics"].take() {
-            Value::Array(problems) => problems.into_iter().take(PROBLEMS).collect(),
+            // One more tells that there are more.
+            Value::Array(problems) => problems.into_iter().take(PROBLEMS + 1).collect(),
             _ => vec![],
         };
         let number = self.count() + 1;
@@ -144,12 +147,27 @@ mod tests {
             json!({ "range": {}, "message": "nowhere" }),
             json!({ "range": at(0, 0) }),
         ];
-        let found = problems(&reported, "a\n𝒳 b", Encoding::Utf16);
+        let (found, is_cut) = problems(&reported, "a\n𝒳 b", Encoding::Utf16);
+        assert!(!is_cut);
         let shown: Vec<String> = found
             .iter()
             .map(|it| format!("{}:{} {:?} {}", it.line, it.column, it.severity, it.message))
             .collect();
         assert_eq!(shown, ["1:1 Error wrong (7)", "2:3 Warning unused ⏎ name (W1)", "10:1 Error beyond"]);
+    }
+
+    #[test]
+    fn a_long_list_is_cut_and_says_so() {
+        let reports = Reports::default();
+        let path = Path::new("/w/a.rs");
+        reports.keep([path.to_owned()].into());
+        let read = |count: usize| {
+            let problem = json!({ "range": { "start": { "line": 0, "character": 0 } }, "message": "wrong" });
+            reports.take(json!({ "uri": "file:///w/a.rs", "diagnostics": vec![problem; count] }));
+            let (found, is_cut) = problems(&reports.of(path).unwrap().problems, "a", Encoding::Utf16);
+            (found.len(), is_cut)
+        };
+        assert_eq!((read(PROBLEMS), read(2 * PROBLEMS)), ((PROBLEMS, false), (PROBLEMS, true)));
     }
 
     #[test]

@@ -209,7 +209,9 @@ impl LanguageServers {
         let answer = timeout(limit, question).await;
         slot.is_late.store(answer.is_err(), Ordering::Relaxed);
         match answer {
-            Ok(Ok(Some(Reply { answer: Answer::Problems(found), .. }))) => Some((slot.installed.name, found)),
+            Ok(Ok(Some(Reply { answer: Answer::Problems { found, .. }, .. }))) => {
+                Some((slot.installed.name, found))
+            }
             _ => None,
         }
     }

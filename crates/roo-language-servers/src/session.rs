@@ -94,8 +94,13 @@ pub enum Answer {
     Edit(WorkspaceEdit),
     /// Offered actions, in the server's order.
     Actions(Vec<CodeAction>),
-    /// Problems of the document, in the order of its text.
-    Problems(Vec<Problem>),
+    /// Problems of the document.
+    Problems {
+        /// The first ones that were reported, in the order of the document's text.
+        found: Vec<Problem>,
+        /// True if there are more.
+        is_cut: bool,
+    },
     /// Symbols, in the server's order.
     Symbols(Vec<Symbol>),
 }
@@ -253,7 +258,8 @@ impl Session {
             }
             Question::Problems => {
                 let reported = self.reported(path).await?;
-                Answer::Problems(problems(&reported, text, self.encoding))
+                let (found, is_cut) = problems(&reported, text, self.encoding);
+                Answer::Problems { found, is_cut }
             }
             Question::Symbols(query) => {
                 let answer = self.connection.request("workspace/symbol", json!({ "query": query })).await?;

@@ -68,6 +68,8 @@ pub struct FileReport {
     pub number: u64,
     /// Diagnostics, the worst first.
     pub diagnostics: Vec<Diagnostic>,
+    /// True if the editor has reported more.
+    pub is_cut: bool,
 }
 
 /// Problems in a file, counted.
@@ -116,6 +118,8 @@ pub(super) struct DiagnosticsReport {
     warnings: usize,
     /// The worst first, without their path.
     found: Vec<FoundDiagnostic>,
+    /// True if there were more.
+    is_cut: bool,
 }
 
 #[derive(Clone)]
@@ -229,11 +233,12 @@ impl DiagnosticsReport {
         let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         diagnostics.sort_by_key(|found| (found.severity, found.range.start));
+        let is_cut = diagnostics.len() > PER_FILE;
         diagnostics.truncate(PER_FILE);
         let positions = text.map(|text| (text, Positions::new(text, encoding)));
         let found: Vec<FoundDiagnostic> =
             diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
-        Self { number: 0, editor: EditorId::default(), errors, warnings, found }
+        Self { number: 0, editor: EditorId::default(), errors, warnings, found, is_cut }
     }
 }
 
@@ -315,14 +320,15 @@ impl Workspace {
         let said = self.documents.editor_state().lock();
         let Some(report) = said.reports.get(place.absolute()) else {
             let (number, _) = *said.clean.get(place.absolute())?;
-            return Some(FileReport { number, diagnostics: vec![] });
+            return Some(FileReport { number, diagnostics: vec![], is_cut: false });
         };
         let path = place.display();
         let found = report.found.iter().cloned().map(|found| {
             let FoundDiagnostic { severity, line, column, source, message } = found;
             Diagnostic { path: path.clone(), line, column, severity, source, message }
         });
-        Some(FileReport { number: report.number, diagnostics: found.collect() })
+        let (number, is_cut) = (report.number, report.is_cut);
+        Some(FileReport { number, diagnostics: found.collect(), is_cut })
     }
 
     /// The files of [`Self::diagnostics`] with errors or warnings, counted, worst first. Looks at the disk.

@@ -7,13 +7,18 @@ use super::prelude::*;
 pub struct Diagnostics {
     /// As the model wrote it.
     pub path: String,
+    /// Number of lines of the result to skip.
+    pub offset: usize,
 }
 
 impl Declaration for Diagnostics {
     const SPEC: ToolSpec = ToolSpec {
         description: "Returns the errors and warnings of a file by its language server, unsaved text included. New ones come \
                       with the result of each edit, so ask only about files that you have not changed.",
-        parameters: &[required("path", Kind::Text, "The file, relative to the workspace.")],
+        parameters: &[
+            required("path", Kind::Text, "The file, relative to the workspace."),
+            optional("offset", Kind::Integer, "How many results to skip; 0 when left out."),
+        ],
         example: "<diagnostics>\n<path>src/parse.rs</path>\n</diagnostics>",
         mistake: "To build or test the project: use execute_command.",
         hook_names: &["Read"],
@@ -22,7 +27,8 @@ impl Declaration for Diagnostics {
     };
 
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
-        Ok(Self { path: reader.path("path")? })
+        let offset = reader.integer("offset")?.unwrap_or_default();
+        Ok(Self { path: reader.path("path")?, offset })
     }
 
     fn subject(&self) -> String {

@@ -160,13 +160,11 @@ impl CodeQuestion {
                 let summary = format!("{} of {name}", counted(locations.len(), "place"));
                 (list(&locations, self.skip, context).await, summary)
             }
-            Answer::Problems(problems) => {
-                let lines: Vec<String> =
-                    problems.iter().map(|problem| problem_line(&shown, problem)).collect();
-                let text = page(&lines, self.skip, "There are no problems.");
+            Answer::Problems { found, is_cut } => {
+                let text = list_problems(&found, is_cut, &shown, self.skip);
                 (
                     mask.masked(&text).unwrap_or(text),
-                    format!("{} in {shown}", counted(lines.len(), "problem")),
+                    format!("{} in {shown}", counted(found.len(), "problem")),
                 )
             }
             Answer::Actions(actions) => {
@@ -192,9 +190,12 @@ impl CodeQuestion {
     async fn ask_editor(&self, workspace: &Workspace, place: (&str, usize)) -> Option<Reply> {
         if self.question == Question::Problems {
             // It has told them unasked.
-            let mut problems = problems_of(workspace.report_of(&self.place)?);
+            let report = workspace.report_of(&self.place)?;
+            let is_cut = report.is_cut;
+            let mut problems = problems_of(report);
             problems.sort_by_key(|problem| (problem.line, problem.column));
-            return Some(Reply { answer: Answer::Problems(problems), is_loading: false, trouble: None });
+            let answer = Answer::Problems { found: problems, is_cut };
+            return Some(Reply { answer, is_loading: false, trouble: None });
         }
         let question = for_editor(&self.question)?;
         let asked = workspace.ask_code(&self.place, place, &question);
@@ -293,6 +294,19 @@ pub(crate) fn problem_line(path: &str, problem: &Problem) -> String {
     };
     let Problem { line, column, message, .. } = problem;
     format!("{}:{line}:{column} {severity}: {message}", exact_line(path))
+}
+
+/// One page of the problems of a file, and whether there are more than can be listed.
+fn list_problems(found: &[Problem], is_cut: bool, path: &str, skip: usize) -> String {
+    let lines: Vec<String> = found.iter().map(|problem| problem_line(path, problem)).collect();
+    let text = page(&lines, skip, "There are no problems.");
+    match is_cut {
+        true => {
+            let count = lines.len();
+            format!("{text}\n(There are more than {count} problems. Only {count} of them can be listed.)")
+        }
+        false => text,
+    }
 }
 
 fn action_line(action: &CodeAction) -> String {
@@ -477,6 +491,20 @@ mod tests {
         (The language server is still loading the project, so something may be missing. Ask again later.)
         (The language server has a problem, so something may be missing. It says: Failed to load Cargo.toml)
         ");
+    }
+
+    #[test]
+    fn many_problems_come_in_pages_and_the_end_of_the_list_is_told() {
+        let problem =
+            |line| Problem { line, column: 1, severity: Severity::Error, message: "wrong".to_owned() };
+        let found: Vec<Problem> = (1..=200).map(problem).collect();
+        let cut = "\n(There are more than 200 problems. Only 200 of them can be listed.)";
+        let first = list_problems(&found, true, "a.rs", 0);
+        let last = "a.rs:100:1 error: wrong\n(100 more: call it again with `offset` 100.)";
+        assert!(first.ends_with(&format!("{last}{cut}")), "{first}");
+        let second = list_problems(&found, true, "a.rs", 100);
+        assert!(second.starts_with("a.rs:101:1 error") && second.ends_with(cut), "{second}");
+        assert!(list_problems(&found, false, "a.rs", 100).ends_with("a.rs:200:1 error: wrong"));
     }
 
     #[tokio::test]
