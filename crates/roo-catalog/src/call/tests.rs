@@ -304,7 +304,11 @@ fn values_are_read_by_their_kind() {
         (json!(null), false),
     ] {
         let path = "a".to_owned();
-        assert_eq!(listing(sent.clone()), Ok(Invocation::ListFiles(ListFiles { path, recursive })), "{sent}");
+        assert_eq!(
+            listing(sent.clone()),
+            Ok(Invocation::ListFiles(ListFiles { path, recursive, offset: 0 })),
+            "{sent}"
+        );
     }
     for sent in [json!("yes"), json!(1)] {
         assert!(listing(sent.clone()).is_err(), "{sent}");

@@ -9,6 +9,8 @@ pub struct ListFiles {
     pub path: String,
     /// True if it goes into directories.
     pub recursive: bool,
+    /// Number of entries to skip.
+    pub offset: usize,
 }
 
 impl Declaration for ListFiles {
@@ -17,6 +19,7 @@ impl Declaration for ListFiles {
         parameters: &[
             required("path", Kind::Text, "The directory, relative to the workspace; `.` for its top."),
             optional("recursive", Kind::Boolean, "Whether to go into directories; false when left out."),
+            optional("offset", Kind::Integer, "How many entries to skip; 0 when left out."),
         ],
         example: "<list_files>\n<path>src</path>\n<recursive>true</recursive>\n</list_files>",
         mistake: "Listing to check that a write worked: the write's own result says so.",
@@ -25,7 +28,11 @@ impl Declaration for ListFiles {
     };
 
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
-        Ok(Self { path: reader.path("path")?, recursive: reader.boolean("recursive")?.unwrap_or(false) })
+        Ok(Self {
+            path: reader.path("path")?,
+            recursive: reader.boolean("recursive")?.unwrap_or(false),
+            offset: reader.integer("offset")?.unwrap_or_default(),
+        })
     }
 
     fn subject(&self) -> String {

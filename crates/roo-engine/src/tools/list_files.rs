@@ -12,7 +12,7 @@ use roo_text::render::exact_line;
 use roo_workspace::{FoundKind, Purpose, Resolved, Walk, WalkEntry};
 use tokio::time::Instant;
 
-/// The most entries of a list. Directories of the first level come in addition.
+/// The most entries of a list. So many directories of the first level come in addition.
 const LIMIT: usize = 200;
 
 /// Time that a list may take; what was found by then is returned.
@@ -28,27 +28,30 @@ struct List {
     directory: Resolved,
     /// True if it goes into directories.
     recursive: bool,
+    /// Number of entries to skip.
+    offset: usize,
 }
 
 impl Tool for ListFiles {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let directory = gate.resolve(&self.path, Purpose::List)?;
-        let what = self.recursive.to_string();
+        let what = format!("{} {}", self.recursive, self.offset);
         Ok(CheckedCall::from(gate.look(call_context, "List", directory, what, |directory| List {
             directory,
             recursive: self.recursive,
+            offset: self.offset,
         })?))
     }
 }
 
 impl Action for List {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
-        Box::pin(run(self.directory, self.recursive, context))
+        Box::pin(run(*self, context))
     }
 }
 
 /// Lists a directory, with what is below when `recursive`.
-async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Outcome {
+async fn run(List { directory, recursive, offset }: List, context: &ToolContext) -> Outcome {
     let shown = directory.display();
     if recursive && is_too_broad(&directory) {
         let text = format!(
@@ -69,23 +72,34 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
         };
         let until = Instant::now() + DEADLINE;
         let mut entries = Vec::new();
+        let mut skipped = 0;
         let mut cut = None;
         for found in (Walk { recursive, leave_out }).below(&directory, rules.clone()) {
             if cancel.is_cancelled() {
                 return None;
             }
             if entries.len() == LIMIT {
-                cut = Some(format!("Only the first {LIMIT} entries are listed"));
+                let next = offset.saturating_add(LIMIT);
+                let which = match offset {
+                    0 => format!("Only the first {LIMIT} entries are listed"),
+                    _ => format!("The entries {} to {next} are listed", offset.saturating_add(1)),
+                };
+                cut = Some(format!("({which}. Use `offset` {next} to go on, or list a directory below it.)"));
                 break;
             }
             if Instant::now() > until {
-                cut =
-                    Some(format!("The list is incomplete: it took more than {} seconds", DEADLINE.as_secs()));
+                cut = Some(format!(
+                    "(The list is incomplete: it took more than {} seconds. List a directory below it to see more.)",
+                    DEADLINE.as_secs()
+                ));
                 break;
             }
-            entries.push(found);
+            match skipped < offset {
+                true => skipped += 1,
+                false => entries.push(found),
+            }
         }
-        if cut.is_some() && recursive {
+        if cut.is_some() && recursive && offset == 0 {
             // They sort behind what is listed already.
             let first_level = Walk { recursive: false, leave_out }.below(&directory, rules);
             let missing: Vec<WalkEntry> = first_level
@@ -94,17 +108,18 @@ async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Out
                 .collect();
             entries.extend(missing);
         }
-        Some((entries, cut))
+        Some((entries, skipped, cut))
     };
     match roo_durable::spawn_blocking(work).await {
-        Ok(Some((entries, cut))) => {
+        Ok(Some((entries, skipped, cut))) => {
             let mut lines: Vec<String> = entries.iter().map(line).collect();
-            if lines.is_empty() {
-                lines.push("No files found.".to_owned());
+            if lines.is_empty() && cut.is_none() {
+                lines.push(match skipped {
+                    0 => "No files found.".to_owned(),
+                    count => format!("There are no more entries: there are {count} in all."),
+                });
             }
-            if let Some(cut) = cut {
-                lines.push(format!("({cut}. List a directory below it to see more.)"));
-            }
+            lines.extend(cut);
             let summary = format!("Listed {} entries of {shown}", entries.len());
             let list = lines.join("\n");
             Outcome::new(ToolStatus::Ok, mask.masked(&list).unwrap_or(list), summary)
@@ -136,8 +151,12 @@ mod tests {
     use roo_workspace::Purpose;
 
     async fn list(fixture: &Fixture, name: &str, recursive: bool) -> String {
+        list_from(fixture, name, recursive, 0).await
+    }
+
+    async fn list_from(fixture: &Fixture, name: &str, recursive: bool, offset: usize) -> String {
         let directory = fixture.context.workspace.resolve(name, Purpose::List).unwrap();
-        let outcome = run(directory, recursive, &fixture.context).await;
+        let outcome = run(List { directory, recursive, offset }, &fixture.context).await;
         assert_eq!(outcome.status, ToolStatus::Ok);
         outcome.text
     }
@@ -210,6 +229,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_flat_directory_is_listed_to_its_end_page_by_page() {
+        let many: Vec<String> = (0..250).map(|number| format!("{number}/x")).collect();
+        let files: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "")).collect();
+        let fixture = Fixture::new(&files);
+        let first = list(&fixture, ".", false).await;
+        assert!(
+            first.ends_with(
+                "\n199/\n(Only the first 200 entries are listed. Use `offset` 200 to go on, or list a directory below it.)"
+            ),
+            "{first}"
+        );
+        let second = list_from(&fixture, ".", false, 200).await;
+        assert!(second.starts_with("200/\n") && second.ends_with("\n249/"), "{second}");
+        let below = list_from(&fixture, ".", true, 200).await;
+        assert!(below.starts_with("100/\n100/x\n"), "{below}");
+        assert!(below.contains("(The entries 201 to 400 are listed. Use `offset` 400 to go on"), "{below}");
+        let none = list_from(&fixture, ".", false, 250).await;
+        assert_eq!(none, "There are no more entries: there are 250 in all.");
+    }
+
+    #[tokio::test]
     async fn strange_names_stay_on_their_line() {
         let fixture = Fixture::new(&[("a\nb", "")]);
         assert_eq!(list(&fixture, ".", false).await, "a<U+000A>b");
@@ -220,6 +260,7 @@ mod tests {
     async fn the_whole_file_system_is_not_listed() {
         let fixture = Fixture::new(&[]);
         let top = fixture.context.workspace.resolve("/", Purpose::List).unwrap();
-        assert_eq!(run(top, true, &fixture.context).await.status, ToolStatus::Failed);
+        let list = List { directory: top, recursive: true, offset: 0 };
+        assert_eq!(run(list, &fixture.context).await.status, ToolStatus::Failed);
     }
 }
