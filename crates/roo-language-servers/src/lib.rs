@@ -9,6 +9,7 @@
 
 #![warn(unreachable_pub)]
 
+mod changed_file;
 mod code_action;
 mod connection;
 mod framing;
@@ -22,6 +23,7 @@ mod session;
 mod symbol;
 mod workspace_edit;
 
+pub use changed_file::{ChangedFile, DiskChange};
 pub use code_action::CodeAction;
 pub use launcher::{LaunchedServer, Launcher, ServerProcess};
 pub use location::Location;

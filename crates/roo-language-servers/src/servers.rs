@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::changed_file::{ChangedFile, Untold};
 use crate::connection::RequestError;
 use crate::launcher::Launcher;
 use crate::preset::InstalledServer;
@@ -110,6 +111,8 @@ struct Slot {
     is_late: AtomicBool,
     /// Tells of each question.
     asked: Arc<Notify>,
+    /// Changes on disk that it is to be told of.
+    untold: Untold,
 }
 
 #[derive(Default)]
@@ -139,6 +142,7 @@ impl LanguageServers {
                 is_given_up: AtomicBool::new(false),
                 is_late: AtomicBool::new(false),
                 asked: Arc::default(),
+                untold: Untold::default(),
             })
         };
         Self { servers: installed.into_iter().map(slot).collect(), closing: CancellationToken::new() }
@@ -180,6 +184,12 @@ impl LanguageServers {
             () = self.closing.cancelled() => Err(LanguageServerError::Cancelled),
             answer = slot.ask_in_time(question, place, others) => answer,
         }
+    }
+
+    /// Has the servers that run be told, before they are asked again, of files that changed on disk: not all of them watch it.
+    /// They get to know the paths of all files, as a project is more than the files of one language.
+    pub fn changed(&self, changed: &[ChangedFile]) {
+        self.servers.iter().for_each(|slot| slot.untold.add(changed));
     }
 
     /// Returns the name of the server for a file's language, and the problems that it finds in the document; none where it doesn't
@@ -273,7 +283,15 @@ impl Slot {
             self.start(&mut running).await?;
         }
         let Some(session) = &mut running.session else { return Err(LanguageServerError::NoServer) };
-        match session.ask(&self.installed, question, place, others).await {
+        let reply = async {
+            if let Some((count, params)) = self.untold.notification() {
+                session.connection().notify("workspace/didChangeWatchedFiles", params).await?;
+                // Only now: this may be dropped while it waits.
+                self.untold.told(count);
+            }
+            session.ask(&self.installed, question, place, others).await
+        };
+        match reply.await {
             Ok(reply) => {
                 running.restarts.answered();
                 Ok(reply)
@@ -305,6 +323,7 @@ impl Slot {
             Start::In(_) => return Err(LanguageServerError::Pausing(server)),
             Start::Never => return Err(LanguageServerError::NoServer),
         }
+        self.untold.begin();
         let launched = match self.launcher.launch(&self.installed).await {
             Ok(launched) => launched,
             Err(reason) => {
@@ -336,6 +355,7 @@ impl Slot {
     /// Ends a server that failed. What is dropped here is killed.
     fn fail(&self, running: &mut Running) {
         running.session = None;
+        self.untold.end();
         running.idle = None;
         running.restarts.failed(Instant::now());
         if running.restarts.start(Instant::now()) == Start::Never {
@@ -348,7 +368,11 @@ impl Slot {
 async fn end_when_idle(slot: Weak<Slot>, asked: Arc<Notify>) {
     while timeout(IDLE, asked.notified()).await.is_ok() {}
     if let Some(slot) = slot.upgrade() {
-        let session = slot.running.lock().await.session.take();
+        let session = {
+            let mut running = slot.running.lock().await;
+            slot.untold.end();
+            running.session.take()
+        };
         if let Some(session) = session {
             session.end().await;
         }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, duplex};
 
 use super::*;
+use crate::changed_file::DiskChange;
 use crate::framing;
 use crate::launcher::{LaunchedServer, ServerProcess};
 use crate::location::Location;
@@ -419,6 +420,36 @@ async fn a_server_sees_the_text_as_it_is_and_no_document_that_is_not_asked_about
     let python = Place { document: Document { path: "/w/c.py".into(), text: "c".into() }, offset: 0 };
     let asked = servers.ask(Question::Hover, &python, &[], &cancel).await;
     assert_eq!(asked, Err(LanguageServerError::NoServer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_told_of_what_changed_on_disk_before_the_next_question() {
+    let changed = |path: &str, change| ChangedFile { path: path.into(), change };
+    let fake = Fake::new(Fault::None);
+    let servers = fake.servers();
+    servers.changed(&[changed("/w/before.rs", DiskChange::Created)]);
+    ask(&servers).await.unwrap();
+    let told = || fake.received("workspace/didChangeWatchedFiles");
+    assert_eq!(told(), Vec::<Value>::new(), "it has read the disk since");
+    servers
+        .changed(&[changed("/w/b.rs", DiskChange::Created), changed("/w/Cargo.toml", DiskChange::Changed)]);
+    servers.changed(&[
+        changed("/w/b.rs", DiskChange::Changed),
+        changed("/w/gone.rs", DiskChange::Deleted),
+        changed("/w/again.rs", DiskChange::Deleted),
+        changed("/w/again.rs", DiskChange::Created),
+    ]);
+    ask(&servers).await.unwrap();
+    let event = |path: &str, number: u8| json!({ "uri": format!("file://{path}"), "type": number });
+    let events =
+        [event("/w/Cargo.toml", 2), event("/w/again.rs", 2), event("/w/b.rs", 1), event("/w/gone.rs", 3)];
+    assert_eq!(told(), [json!({ "changes": events })]);
+    let methods =
+        fake.received.lock().unwrap().iter().map(|message| message["method"].clone()).collect::<Vec<_>>();
+    let at = |method: &str| methods.iter().rposition(|sent| sent == method).unwrap();
+    assert!(at("workspace/didChangeWatchedFiles") < at("textDocument/references"), "{methods:?}");
+    ask(&servers).await.unwrap();
+    assert_eq!(told().len(), 1, "once");
 }
 
 #[tokio::test(start_paused = true)]

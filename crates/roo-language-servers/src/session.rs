@@ -478,6 +478,9 @@ async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<(Enc
             "workspace": {
                 "workspaceFolders": true,
                 "configuration": true,
+                // They are told of what agents change. Those that watch the disk themselves are to go on with that, as it is
+                // not watched here.
+                "didChangeWatchedFiles": { "dynamicRegistration": false },
                 "symbol": {},
                 "workspaceEdit": { "documentChanges": true, "resourceOperations": [] },
             },

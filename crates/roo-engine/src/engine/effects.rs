@@ -51,6 +51,7 @@ use roo_catalog::{Effect as ToolEffect, Group, ServerTool, ToolCall, ToolName, T
 use roo_documents::Extractor;
 use roo_formats::config::ToolChoice;
 use roo_formats::modes::{self, Mode, Modes};
+use roo_language_servers::{ChangedFile, DiskChange};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
 use roo_model::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
 use roo_model::providers::{
@@ -310,6 +311,7 @@ impl ToolRun {
                 let begun = Instant::now();
                 let mut outcome = permit.run(&context).await;
                 let took = begun.elapsed();
+                tell_language_servers(&outcome.changes, &around.services);
                 leave_out_unseen(&mut outcome, &seen);
                 if !outcome.changes.is_empty() && !around.services.is_worktree {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
@@ -354,6 +356,24 @@ impl ToolRun {
     }
 }
 
+/// Has the language servers know of files that a call has changed on disk, before they are asked the next time.
+fn tell_language_servers(changes: &[FileChange], services: &EngineServices) {
+    let changed = changes.iter().flat_map(|FileChange { path, old_path, before, after, .. }| {
+        let was_there = !matches!(before, Side::Absent) && old_path.is_none();
+        let change = match (was_there, after) {
+            (_, Side::Absent) => DiskChange::Deleted,
+            (true, _) => DiskChange::Changed,
+            (false, _) => DiskChange::Created,
+        };
+        let old = old_path.as_ref().map(|old| (old, DiskChange::Deleted));
+        old.into_iter().chain([(path, change)])
+    });
+    let Some(folder) = services.workspace.roots().paths().next() else { return };
+    // What is outside of the first folder has its full path, which counts alone.
+    let changed = changed.map(|(path, change)| ChangedFile { path: folder.join(path), change });
+    services.gate.language_servers().changed(&changed.collect::<Vec<_>>());
+}
+
 /// Leaves out of what the task has seen the files that it changed without having seen their text before: the rest of it may
 /// be the user's, and whoever replaces all of it must have read it.
 fn leave_out_unseen(outcome: &mut Outcome, seen: &BTreeMap<String, Digest>) {
@@ -393,6 +413,7 @@ async fn follow_command(
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
+    tell_language_servers(&outcome.changes, &around.services);
     if !outcome.changes.is_empty() && !around.services.is_worktree {
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
