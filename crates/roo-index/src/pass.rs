@@ -14,7 +14,7 @@ use super::store::{Changes, Fact, KnownFile, NewChunk, Store, StoreError};
 use super::words::append_words;
 use roo_durable::Fingerprint;
 use roo_protocol::ids::Digest;
-use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace};
+use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, as_utf8};
 
 /// The largest file, in bytes.
 pub(crate) const LARGEST: u64 = 1 << 20;
@@ -281,12 +281,13 @@ pub(crate) fn buffer(workspace: &Workspace, file: &Resolved) -> Option<Arc<str>>
     Some(if workspace.read_access(file) == ReadAccess::Free { text } else { Arc::default() })
 }
 
-/// The text of a file as it is searched and shown; none for a binary file.
+/// The text of a file as it is searched and shown, whatever its encoding; none for a binary file.
 pub(crate) fn text_of(bytes: &[u8], mask: &Mask) -> Option<String> {
-    if memchr::memchr(0, bytes).is_some() {
+    let bytes = as_utf8(bytes);
+    if memchr::memchr(0, &bytes).is_some() {
         return None;
     }
-    let text = String::from_utf8_lossy(bytes);
+    let text = String::from_utf8_lossy(&bytes);
     // What is masked isn't found either: else a search could spell it out.
     Some(mask(&text).unwrap_or_else(|| text.into_owned()))
 }

@@ -131,6 +131,22 @@ async fn ask_masked(
     index.search(question, mask, &CancellationToken::new(), &|_, _| ()).await
 }
 
+#[tokio::test]
+async fn files_in_other_encodings_are_found_and_shown_as_text() {
+    let fixture = Fixture::new(&[]);
+    fs::write(fixture.path("latin.txt"), b"la carte du caf\xe9 d'\xe9t\xe9\n").unwrap();
+    let wide = "\u{feff}der gebrühte Tee\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    fs::write(fixture.path("wide.txt"), wide).unwrap();
+    for (word, name, text) in [
+        ("café", "latin.txt:1-1", "la carte du café d'été\n"),
+        ("gebrühte", "wide.txt:1-1", "der gebrühte Tee\n"),
+    ] {
+        let findings = fixture.findings(word).await;
+        assert_eq!(shown(&findings), [name]);
+        assert_eq!(findings.chunks[0].text, text);
+    }
+}
+
 const RETRY: &str =
     "/// Waits longer after each failure.\nfn retryDelay(attempt: u32) -> u64 {\n    1 << attempt\n}\n";
 const LOGIN: &str = "def check_password(user, password):\n    return user.verify(password)\n";
