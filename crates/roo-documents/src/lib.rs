@@ -43,7 +43,7 @@ pub enum ExtractError {
         reason: String,
     },
     /// The limits of the process were reached.
-    #[error("Reading the {} takes more than 1 GiB of memory or 15 seconds, so it was given up.", .0.name())]
+    #[error("Reading the {} takes more than 1 GiB of memory, 15 seconds of processor time or a minute in all, so it was given up.", .0.name())]
     TooMuch(DocumentKind),
     /// The process can't be run.
     #[error("The {} can't be read: its reader can't be started: {reason}.", .kind.name())]
