@@ -7,6 +7,8 @@ use roo_protocol::task::CallOutcome;
 
 /// Number of lines of running output that are kept. Front ends show no more than these.
 pub(crate) const OUTPUT_LINES: usize = 20;
+/// Number of bytes of running output that are kept: a line may have no end.
+const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Tool and subject of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +61,39 @@ pub(crate) struct RunningCall {
     pub(crate) target: CallTarget,
     /// The end of what it has printed.
     output: String,
+    /// The number of line ends in it.
+    line_ends: usize,
 }
 
 impl RunningCall {
     pub(super) fn new(id: &ToolCallId, target: CallTarget) -> Self {
-        Self { id: id.clone(), target, output: String::new() }
+        Self { id: id.clone(), target, output: String::new(), line_ends: 0 }
     }
 
     /// Appends output, and forgets its beginning once that is long.
     pub(super) fn add_output(&mut self, text: &str) {
         self.output.push_str(text);
-        if self.output.lines().count() > OUTPUT_LINES * 4 {
-            let lines: Vec<&str> = self.output.split_inclusive('\n').collect();
-            self.output = lines[lines.len() - OUTPUT_LINES..].concat();
+        self.line_ends += line_ends(text);
+        if self.output.len() > OUTPUT_BYTES {
+            // Half of it at a time, so that not every piece moves all that is kept.
+            let mut from = self.output.len() - OUTPUT_BYTES / 2;
+            while !self.output.is_char_boundary(from) {
+                from += 1;
+            }
+            self.keep_from(from);
         }
+        if self.line_ends > OUTPUT_LINES * 4 {
+            let mut ends = self.output.rmatch_indices('\n').map(|(at, _)| at + 1);
+            // The last line may have begun behind the last line end.
+            if let Some(from) = ends.nth(OUTPUT_LINES) {
+                self.keep_from(from);
+            }
+        }
+    }
+
+    fn keep_from(&mut self, from: usize) {
+        self.output.drain(..from);
+        self.line_ends = line_ends(&self.output);
     }
 
     /// The last lines of its output.
@@ -86,6 +107,10 @@ impl RunningCall {
     pub(crate) fn has_output(&self) -> bool {
         !self.output.trim().is_empty()
     }
+}
+
+fn line_ends(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
 /// Outcome of a call, or of a command in the background.
@@ -141,5 +166,39 @@ impl CallEnding {
             Self::Skipped => "–",
             Self::Failed => "✗",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> RunningCall {
+        RunningCall::new(&ToolCallId::new("c1"), CallTarget::command("yes"))
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let mut call = running();
+        for number in 1..=1000 {
+            call.add_output(&format!("line {number}\n"));
+            assert!(call.line_ends <= OUTPUT_LINES * 4);
+        }
+        call.add_output("not yet ended");
+        let lines = call.last_lines();
+        assert_eq!((lines.len(), lines[0], lines[19]), (OUTPUT_LINES, "line 982", "not yet ended"));
+    }
+
+    #[test]
+    fn of_a_line_without_end_the_end_is_kept() {
+        let mut call = running();
+        for _ in 0..1024 {
+            call.add_output(&"é".repeat(5 * 1024));
+            assert!(call.output.len() <= OUTPUT_BYTES);
+        }
+        call.add_output("\nnext\n");
+        let lines = call.last_lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].len() >= OUTPUT_BYTES / 4 && lines[0].chars().all(|character| character == 'é'));
     }
 }

@@ -108,7 +108,7 @@ export interface CallItem extends Entry {
   readonly callId: ToolCallId | undefined;
   /** What runs and on what, once it runs. */
   readonly running: { readonly name: string; readonly subject: string } | undefined;
-  readonly output: string;
+  readonly output: Output;
   readonly status: ToolStatus | undefined;
   readonly summary: string;
   /** The exit code of the command that it ran. */
@@ -117,6 +117,15 @@ export interface CallItem extends Entry {
   readonly images: readonly string[];
   /** What was asked about it, newest last. */
   readonly approvals: readonly Asked[];
+}
+
+/** The end of what a call has printed. */
+export interface Output {
+  readonly text: string;
+  /** How many bytes were printed before the text, and are not kept. */
+  readonly base: number;
+  /** How many bytes the text has, so that it isn't encoded again for each piece. */
+  readonly length: number;
 }
 
 /** A permission that was asked for. */
@@ -178,7 +187,7 @@ function applyLive(request: Request, { taskId, at, event }: EventParams): Reques
       return stream(request, taskId, at, event.id, event.say, event.offset, event.text);
     case "tool.output":
       return callOf(request, taskId, event.toolCallId, (item) => ({
-        output: placed(item.output, event.offset, event.text),
+        output: printed(item.output, event.offset, event.text),
       }));
     case "tree.changed":
       return treeChanged(request, event.nodes);
@@ -401,8 +410,8 @@ function said(request: Request, taskId: TaskId, at: number, message: Message, se
   if (["checkpoint_saved", "mcp_server_request_started", "mcp_server_response"].includes(message.say)) return request;
   if (message.say === "command_output") {
     // The whole of what streamed before.
-    const whole = callOf(request, taskId, message.id, () => ({ output: message.text }));
-    if (whole !== request) return whole;
+    const told = callOf(request, taskId, message.id, () => ({ output: whole(message.text) }));
+    if (told !== request) return told;
   }
   const item: MessageItem = {
     kind: "message",
@@ -506,7 +515,7 @@ function call(
     streaming,
     callId: undefined,
     running: undefined,
-    output: "",
+    output: NO_OUTPUT,
     status: undefined,
     summary: "",
     exitCode: undefined,
@@ -612,6 +621,39 @@ const decoder = new TextDecoder();
 export function placed(text: string, offset: number, piece: string): string {
   const bytes = encoder.encode(text);
   return (offset >= bytes.length ? text : decoder.decode(bytes.subarray(0, offset))) + piece;
+}
+
+/** The most that is kept of the output of a call that runs, in bytes. Once there is more, half of it is let go at a time. */
+export const OUTPUT_LIMIT = 64 * 1024;
+
+const NO_OUTPUT: Output = { text: "", base: 0, length: 0 };
+
+/** An output that is told at once. */
+function whole(text: string): Output {
+  return { text, base: 0, length: encoder.encode(text).length };
+}
+
+/** Puts a piece of output to its place. A piece at the end costs no more than its own length. */
+export function printed({ text, base, length }: Output, offset: number, piece: string): Output {
+  const added = encoder.encode(piece).length;
+  const end = base + length;
+  // What the server left out for a slow client counts as printed before.
+  if (offset >= end) return shortened({ text: text + piece, base: base + offset - end, length: length + added });
+  // It is told again, as after attaching anew.
+  if (offset <= base) return shortened({ text: piece, base: offset, length: added });
+  return shortened({ text: placed(text, offset - base, piece), base, length: offset - base + added });
+}
+
+function shortened(output: Output): Output {
+  if (output.length <= OUTPUT_LIMIT) return output;
+  const bytes = encoder.encode(output.text);
+  let from = bytes.length - OUTPUT_LIMIT / 2;
+  const line = bytes.indexOf(0x0a, from) + 1;
+  // From the begin of a line, if lines are short, and never from within a character.
+  if (line > 0 && line < bytes.length - OUTPUT_LIMIT / 4) from = line;
+  while (((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1;
+  const text = decoder.decode(bytes.subarray(from));
+  return { text, base: output.base + from, length: bytes.length - from };
 }
 
 /** Roo's payload of a message; empty where it isn't JSON. */

@@ -94,7 +94,8 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   const asked = item.approvals.at(-1);
   const details: HTMLElement[] = [];
   if (asked && isDiff(asked.subject)) details.push(diff(asked.subject));
-  if (item.output) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.output));
+  const { text, base } = item.output;
+  if (text) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, base > 0 ? `… earlier output left out\n${text}` : text));
   for (const [index, url] of item.images.entries()) {
     const picture = image(url, `Picture ${index + 1}`);
     if (picture) details.push(picture);

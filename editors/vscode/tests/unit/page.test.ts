@@ -72,7 +72,7 @@ test("a diff is read by files and hunks, whatever its lines look like", () => {
 function item(text: string, more: Partial<CallItem> = {}): CallItem {
   return {
     kind: "call", key: "k", taskId: "t", at: 0, text, ask: undefined, streaming: false, callId: undefined,
-    running: undefined, output: "", status: undefined, summary: "", exitCode: undefined, images: [], approvals: [], ...more,
+    running: undefined, output: { text: "", base: 0, length: 0 }, status: undefined, summary: "", exitCode: undefined, images: [], approvals: [], ...more,
   };
 }
 

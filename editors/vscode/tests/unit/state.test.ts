@@ -8,7 +8,9 @@ import {
   contextTokens,
   isActive,
   isResumable,
+  OUTPUT_LIMIT,
   placed,
+  printed,
   root,
   total,
   unknownRequest,
@@ -98,6 +100,52 @@ test("places are counted in bytes", () => {
   assert.equal(placed("abc", 9, "d"), "abcd");
 });
 
+const NOTHING = { text: "", base: 0, length: 0 };
+
+test("of a long output the end is kept, at a cost that does not grow with what came before", () => {
+  const running = after(
+    CREATED,
+    said({ id: "r1.b0", ask: "command", text: "make" }),
+    { type: "gate.decided", toolCallId: "c1", verdict: "allow", rule: "", reason: "" },
+    { type: "tool.started", toolCallId: "c1", name: "execute_command", subject: "make" },
+  );
+  const piece = `${"x".repeat(1023)}\n`.repeat(10);
+  let encoded = 0;
+  const encode = TextEncoder.prototype.encode;
+  TextEncoder.prototype.encode = function (text) {
+    encoded += text?.length ?? 0;
+    return encode.call(this, text);
+  };
+  let request = running;
+  try {
+    for (let index = 0; index < 10_000; index += 1) {
+      const event: Event = { type: "tool.output", toolCallId: "c1", offset: index * piece.length, text: piece };
+      request = apply(request, { rootId: ROOT, taskId: ROOT, at: 1, event }).request;
+      assert.ok(call(request.feed[0]).output.text.length <= OUTPUT_LIMIT);
+    }
+  } finally {
+    TextEncoder.prototype.encode = encode;
+  }
+  const { text, base, length } = call(request.feed[0]).output;
+  assert.deepEqual([base + length, length], [10_000 * piece.length, text.length]);
+  assert.ok(text.startsWith("x".repeat(1023)) && text.endsWith("x\n"), "whole lines");
+  assert.ok(encoded < 5 * 10_000 * piece.length, `${encoded} characters were encoded`);
+});
+
+test("a piece of output has its place, whatever was left out before it", () => {
+  const long = printed(NOTHING, 0, "é".repeat(OUTPUT_LIMIT));
+  assert.ok(long.base > 0 && /^é+$/.test(long.text), "no character is cut");
+  assert.equal(long.base + long.length, 2 * OUTPUT_LIMIT);
+  const on = printed(long, 2 * OUTPUT_LIMIT, "end");
+  assert.ok(on.text.endsWith("éend"));
+  // Told again from within what is kept, and from before it.
+  assert.deepEqual(printed(on, 2 * OUTPUT_LIMIT - 2, "éend"), on);
+  assert.deepEqual(printed(on, 8, "again"), { text: "again", base: 8, length: 5 });
+  // The server left bytes out: what comes then counts on from its own place.
+  const gap = printed(printed(NOTHING, 0, "ab"), 100, "cd");
+  assert.deepEqual(printed(gap, 102, "e"), { text: "abcde", base: 98, length: 5 });
+});
+
 test("an event comes once, and what is missing is noticed", () => {
   const begun = after(CREATED, said({ id: "m1", say: "text", text: "Do it" }));
   const again = apply(begun, { rootId: ROOT, taskId: ROOT, seq: 2, at: 1, event: said({ id: "m1", say: "text", text: "other" }) });
@@ -148,7 +196,7 @@ test("calls are joined with what is heard of them, in order", () => {
   assert.equal(request.feed.length, 2);
   assert.equal(call(request.feed[0]).summary, "read");
   assert.equal(call(request.feed[1]).status, "failed");
-  assert.equal(call(request.feed[1]).output, "Exit code: 1\nbuilt");
+  assert.equal(call(request.feed[1]).output.text, "Exit code: 1\nbuilt");
 });
 
 test("a permission waits until it is answered, and its answer stays with the call", () => {
