@@ -142,6 +142,87 @@ case('what was being written when the server ended is forgotten, what was closed
   same(request)
 end)
 
+local function output(offset, text)
+  return { type = 'tool.output', toolCallId = 'c1', offset = offset, text = text }
+end
+
+--- A request whose command runs.
+local function running()
+  local request = Request.new('t')
+  feed(request, {
+    { (created('t')) },
+    { { type = 'tool.started', toolCallId = 'c1', name = 'execute_command', subject = 'make' } },
+  })
+  return request
+end
+
+case('output has its place: what is told again after attaching anew is known', function()
+  local request = running()
+  same(request)
+  feed(request, { { output(0, 'one\ntw') }, { output(6, 'o\n') }, { output(8, 'three') } })
+  equal({ unpack(request:text(), 3) }, { 'one', 'two', 'three' })
+  request:forget_live()
+  feed(request, { { output(0, 'one\ntwo\nthree') }, { output(8, 'three, four\n') } })
+  equal({ unpack(request:text(), 3) }, { 'one', 'two', 'three, four' })
+  local buffer = same(request)
+  local marks = vim.api.nvim_buf_get_extmarks(buffer, -1, { 2, 0 }, { 4, -1 }, { details = true })
+  local coloured = vim.tbl_map(function(mark)
+    return { mark[2], mark[4].end_col }
+  end, marks)
+  equal(coloured, { { 2, 3 }, { 3, 3 }, { 4, 11 } }, 'each line is highlighted once')
+  -- A call that is run again prints from its begin.
+  feed(request, {
+    { { type = 'tool.started', toolCallId = 'c1', name = 'execute_command', subject = 'make' } },
+    { output(0, 'again') },
+  })
+  equal({ unpack(request:text(), 3) }, { 'again' })
+  same(request)
+end)
+
+case('a call that is being written is told again without growing', function()
+  local request = feed(Request.new('t'), { { (created('t')) } })
+  local function piece(offset, text)
+    return { type = 'message.delta', id = 'r1.b0', say = 'tool', offset = offset, text = text }
+  end
+  feed(request, { { piece(0, 'write_to') }, { piece(8, '_file\na.md\none\n') } })
+  equal(request:text()[2], '… write_to_file a.md (2 lines)')
+  feed(request, { { piece(0, 'write_to_file\na.md\none\n') }, { piece(15, '.md\none\ntwo\n') } })
+  equal(request:text()[2], '… write_to_file a.md (3 lines)')
+  -- Of one that is met half-written nothing can be said.
+  feed(request, { { { type = 'message.delta', id = 'r1.b1', say = 'tool', offset = 9, text = 'x\n' } } })
+  equal(#request:text(), 2)
+end)
+
+case('of a long output the end is shown, and pieces are only appended', function()
+  local request = running()
+  same(request)
+  local replaced, view = 0, request.view
+  request.view = setmetatable({
+    replaced = function(block)
+      replaced = replaced + 1
+      view.replaced(block)
+    end,
+  }, { __index = view })
+  local piece = (('x'):rep(1023) .. '\n'):rep(10)
+  for index = 0, 9999 do
+    feed(request, { { output(index * #piece, piece) } })
+  end
+  local lines = { unpack(request:text(), 3) }
+  equal(lines[1], '… earlier output left out')
+  equal(lines[2], ('x'):rep(1023), 'it begins with a whole line')
+  assert(#table.concat(lines, '\n') <= 64 * 1024 + 100, 'too much is kept')
+  -- Half of what is kept is let go at a time: three pieces and more between two of these.
+  assert(replaced <= 3334, ('%d of 10000 pieces replaced all of it'):format(replaced))
+  same(request)
+  local line = running()
+  feed(line, { { output(0, ('é'):rep(5 * 1024 * 1024)) } })
+  equal(line:text()[3], '… earlier output left out')
+  assert(line:text()[4]:match('^[é]+$') and #line:text()[4] <= 64 * 1024)
+  -- What the server left out for a slow client is missing before what comes.
+  feed(line, { { output(20 * 1024 * 1024, 'end') } })
+  assert(vim.endswith(line:text()[4], 'éend'))
+end)
+
 case('a context that is shortened, kept or restored is a line of its own, with the summary folded', function()
   local request = Request.new('t')
   feed(request, {

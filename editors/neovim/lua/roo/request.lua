@@ -12,10 +12,19 @@
 ---@field marker? integer The length of what the plugin has put before its first line.
 ---@field quiet boolean Whether it is a fold of its own, closed at first.
 ---@field open? boolean Whether that fold stays open for now.
----@field length? integer How many bytes of a text that is being written are there.
+---@field length? integer How many bytes of a text that is being written have come.
+---@field head? string The begin of a call that is being written.
+---@field ends? integer How many line ends that call has.
+---@field printed? roo.Printed What has come of output that is being printed.
 ---@field approval? roo.Approval
 ---@field question? roo.Question
 ---@field rows? integer The view's: how many lines of the buffer it has.
+
+---@class roo.Printed
+---@field length integer How many bytes of the output have come.
+---@field kept integer How many of them are shown.
+---@field left_out boolean Whether the first line says that there is more.
+---@field has_end boolean Whether it ends with the end of a line, which is not shown.
 
 ---@class roo.Task One branch.
 ---@field id string
@@ -79,6 +88,9 @@ Request.__index = Request
 
 --- Output that is longer than this, in lines, is folded.
 local QUIET = 8
+--- The most that is kept of output that is being printed, in bytes. Once there is more, half of it is let go at a time.
+local OUTPUT = 64 * 1024
+local LEFT_OUT = '… earlier output left out'
 
 ---@param root string
 ---@return roo.Request
@@ -211,6 +223,27 @@ function Request:replace(block, lines, groups)
   self:shape(block, lines, groups)
   if self.view then
     self.view.replaced(block)
+  end
+end
+
+--- Writes on at the end of a block.
+---@param block roo.Block
+---@param text string
+---@param group? string
+function Request:append(block, text, group)
+  local pieces = split(text)
+  local last = #block.lines
+  block.lines[last] = block.lines[last] .. pieces[1]
+  for index = 2, #pieces do
+    block.lines[last + index - 1] = pieces[index]
+  end
+  if group then
+    for index = last, #block.lines do
+      block.groups[index] = group
+    end
+  end
+  if self.view then
+    self.view.appended(block, pieces)
   end
 end
 
@@ -435,21 +468,39 @@ events.message = function(self, _, event, task)
   end
 end
 
+--- What a piece of a text adds to what has come of it: nothing where all of it is known, as after attaching again.
+---@param event {offset: integer, text: string}
+---@param length integer
+---@return string? text
+local function news(event, length)
+  local text = event.text:sub(math.max(0, length - event.offset) + 1)
+  return text ~= '' and text or nil
+end
+
 --- A call that is being written: its name and the begin of its first parameter.
 ---@param request roo.Request
 ---@param task roo.Task
 ---@param event table
 local function show_call(request, task, event)
   local block = request:find(task, event.id)
-  local text = (block and block.text or '') .. event.text
-  local parts = split(text)
-  local about = parts[2] or ''
-  local line = ('… %s %s'):format(parts[1], about)
-  if #parts > 3 then
-    line = ('%s (%d lines)'):format(line, #parts - 2)
+  local length = block and block.length or 0
+  local text = news(event, length)
+  -- Without its begin it has no name.
+  if not text or not block and event.offset > 0 then
+    return
+  end
+  local head, ends = block and block.head or '', block and block.ends or 0
+  if ends < 2 then
+    head = head .. text
+  end
+  ends = ends + select(2, text:gsub('\n', ''))
+  local parts = split(head)
+  local line = ('… %s %s'):format(parts[1], parts[2] or '')
+  if ends > 2 then
+    line = ('%s (%d lines)'):format(line, ends - 1)
   end
   block = request:put(task, 'call', event.id, { line }, { groups = { 'RooQuiet' } })
-  block.text = text
+  block.head, block.ends, block.length = head, ends, math.max(length, event.offset) + #text
 end
 
 events['message.delta'] = function(self, _, event, task)
@@ -475,19 +526,10 @@ events['message.delta'] = function(self, _, event, task)
   if not block.length or event.offset > block.length then
     return
   end
-  local text = event.text:sub(block.length - event.offset + 1)
-  if text == '' then
-    return
-  end
-  block.length = block.length + #text
-  local pieces = split(text)
-  local last = #block.lines
-  block.lines[last] = block.lines[last] .. pieces[1]
-  for index = 2, #pieces do
-    block.lines[last + index - 1] = pieces[index]
-  end
-  if self.view then
-    self.view.appended(block, pieces)
+  local text = news(event, block.length)
+  if text then
+    block.length = block.length + #text
+    self:append(block, text)
   end
 end
 
@@ -562,23 +604,67 @@ events['tool.started'] = function(self, _, event, task)
   local label = ('%s %s'):format(event.name, first_line(event.subject))
   self.calls[task.id .. '/' .. event.toolCallId] = { name = event.name, label = label }
   self:put(task, 'tool', event.toolCallId, { '▸ ' .. label }, { groups = { 'RooTool' } })
+  -- A call that is run again after an interruption prints from the begin.
+  local output = self:find(task, event.toolCallId .. '.output')
+  if output then
+    self:remove(output)
+  end
+end
+
+--- The end of an output that has become too long: from the begin of a line if lines are short, and never from within a
+--- character.
+---@param text string
+---@return string
+local function end_of(text)
+  local from = #text - OUTPUT / 2 + 1
+  local line = text:find('\n', from, true)
+  if line and line < #text - OUTPUT / 4 then
+    return text:sub(line + 1)
+  end
+  while from <= #text and text:byte(from) >= 0x80 and text:byte(from) < 0xC0 do
+    from = from + 1
+  end
+  return text:sub(from)
 end
 
 events['tool.output'] = function(self, _, event, task)
   local key = event.toolCallId .. '.output'
   local block = self:find(task, key)
   local tool = self:find(task, event.toolCallId)
-  if not tool then
+  -- What is there as a whole is not changed by a piece that comes late.
+  if not tool or block and not block.printed then
     return
   end
-  local text = (block and block.text or '') .. event.text
-  local lines = split((text:gsub('\n$', '')))
+  local printed = block and block.printed or { length = 0, kept = 0, left_out = false, has_end = false }
+  local text = news(event, printed.length)
+  if not text then
+    return
+  end
+  local has_gap = event.offset > printed.length
+  printed.length = math.max(printed.length, event.offset) + #text
+  -- The end of the last line is not shown, so that no empty line stands below it.
+  text = (printed.has_end and '\n' or '') .. text
+  printed.has_end = vim.endswith(text, '\n')
+  text = printed.has_end and text:sub(1, -2) or text
+  if block and not has_gap and printed.kept + #text <= OUTPUT then
+    printed.kept = printed.kept + #text
+    self:append(block, text, 'RooQuiet')
+    return
+  end
+  text = (block and table.concat(block.lines, '\n', printed.left_out and 2 or 1) or '') .. text
+  printed.left_out = printed.left_out or has_gap or #text > OUTPUT
+  text = #text > OUTPUT and end_of(text) or text
+  printed.kept = #text
+  local lines = split(text)
+  if printed.left_out then
+    table.insert(lines, 1, LEFT_OUT)
+  end
   if block then
     self:replace(block, lines, all(lines, 'RooQuiet'))
   else
     block = self:insert(task, 'output', key, lines, { groups = all(lines, 'RooQuiet'), after = tool })
+    block.printed = printed
   end
-  block.text = text
 end
 
 events['gate.decided'] = function(self, _, event, task)

@@ -49,17 +49,26 @@ end
 ---@param buffer integer
 ---@param block roo.Block
 ---@param row integer
+---@param index integer
+---@param group string
+local function colour_line(buffer, block, row, index, group)
+  local line = block.lines[index]
+  if line and line ~= '' then
+    local from = #indent(block)
+    vim.api.nvim_buf_set_extmark(buffer, namespace, row + index - 1, from, {
+      end_col = from + #line,
+      hl_group = group,
+      priority = 110,
+    })
+  end
+end
+
+---@param buffer integer
+---@param block roo.Block
+---@param row integer
 local function colour(buffer, block, row)
   for index, group in pairs(block.groups or {}) do
-    local line = block.lines[index]
-    if line and line ~= '' then
-      local from = #indent(block)
-      vim.api.nvim_buf_set_extmark(buffer, namespace, row + index - 1, from, {
-        end_col = from + #line,
-        hl_group = group,
-        priority = 110,
-      })
-    end
+    colour_line(buffer, block, row, index, group)
   end
 end
 
@@ -200,6 +209,15 @@ local function view_of(buffer, request)
       edit(buffer, function()
         vim.api.nvim_buf_set_text(buffer, row, #line, row, #line, lines)
       end)
+      if block.groups then
+        vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + 1)
+        local first = #block.lines - #lines + 1
+        for place = first, #block.lines do
+          if block.groups[place] then
+            colour_line(buffer, block, row - first + 1, place, block.groups[place])
+          end
+        end
+      end
       decorate_later(buffer, request, block)
     end,
     replaced = function(block)
