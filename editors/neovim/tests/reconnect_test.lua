@@ -257,6 +257,54 @@ for _, range in ipairs({ { 2, 9 }, { 31, 46 }, { 60, 88 } }) do
   end)
 end
 
+case('a server that does not answer is ended and started again, once', function()
+  local server = vim.fn.tempname()
+  local pids = server .. '.pids'
+  -- It is asked to end, and goes on.
+  vim.fn.writefile({
+    '#!/usr/bin/env python3',
+    'import json, os, sys',
+    ('open(%q, "a").write(str(os.getpid()) + "\\n")'):format(pids),
+    'answers = {"seq": 1, "nodes": [], "trusted": True, "brings": [], "pendingApprovals": []}',
+    'while True:',
+    '    length = 0',
+    '    while (line := sys.stdin.buffer.readline().strip()):',
+    '        name, value = line.split(b":")',
+    '        length = int(value) if name.lower() == b"content-length" else length',
+    '    request = json.loads(sys.stdin.buffer.read(length))',
+    '    if "id" not in request or request.get("method") in (None, "shutdown"):',
+    '        continue',
+    '    roo = {"capabilities": {"experimental": {"roo": {"protocolVersion": 1}}}}',
+    '    result = roo if request["method"] == "initialize" else answers',
+    '    body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()',
+    '    sys.stdout.buffer.write(b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)',
+    '    sys.stdout.buffer.flush()',
+  }, server)
+  assert(vim.uv.fs_chmod(server, 448))
+  local editor = harness.editor(harness.workspace(), { ROO_LSP = server })
+  editor:open('greeting.sh')
+  local old = editor:lua([[
+    local function told(event)
+      require('roo.requests').on_event({ rootId = 't', taskId = 't', event = event, seq = event.seq })
+    end
+    told({ seq = 1, type = 'task.created', urid = 'u', mode = 'code', title = 'Go' })
+    told({ type = 'message.delta', id = 'r1.b0', say = 'text', offset = 0, text = 'half' })
+    return vim.lsp.get_clients({ name = 'roo_lsp' })[1].id
+  ]])
+  editor:command('Roo restart')
+  equal(editor:lua([[return { require('roo.requests').is_connected(), #require('roo.requests').get('t'):text() }]]), { false, 1 }, 'what was being written is forgotten')
+  editor:command('Roo restart')
+  editor:wait('another server', [[
+    local old = ...
+    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = vim.fn.bufnr('greeting.sh') })[1]
+    return client and client.id ~= old and client.initialized and require('roo.requests').is_connected()
+  ]], old)
+  has(editor:lua([[return vim.fn.execute('messages')]]), 'the server does not respond, and is ended')
+  equal(editor:lua([[return #vim.lsp.get_clients({ name = 'roo_lsp' })]]), 1)
+  equal(#vim.fn.readfile(pids), 2, 'one server was started in the place of the other')
+  editor:kill()
+end)
+
 case('a server that ends again and again is left alone', function()
   local editor = harness.editor(harness.workspace(), { ROO_LSP = '/bin/false' })
   editor:command('edit greeting.sh')

@@ -7,6 +7,8 @@ local M = {}
 local NAME = 'roo_lsp'
 -- How often the server is started again within how many milliseconds before the user has to do it.
 local RESTARTS, WINDOW = 3, 60000
+-- How long a server that is restarted may take to end in order, in milliseconds.
+local PATIENCE = 3000
 
 ---@type table<integer, table<integer, true>> The buffers of each client, by its id.
 local attached = {}
@@ -15,6 +17,7 @@ local stopping = {}
 ---@type integer[] When the server was started again.
 local restarts = {}
 local leaving = false
+local restarting = false
 
 --- Shows the user one line. A longer one would stop the editor with a prompt.
 ---@param text string
@@ -214,6 +217,10 @@ end
 
 --- Ends the server, and starts it again for the same buffers.
 function M.restart()
+  -- Two that wait for the same end would start two servers.
+  if restarting then
+    return
+  end
   local client = M.get()
   restarts = {}
   if not client then
@@ -221,14 +228,27 @@ function M.restart()
     return
   end
   stopping[client.id] = true
+  restarting = true
   local buffers = attached[client.id] or {}
+  if M.is_typed(client) then
+    require('roo.requests').on_disconnect()
+  end
   client:stop()
+  local deadline = vim.uv.now() + PATIENCE
+  local is_forced = false
   local function again()
-    if client:is_stopped() then
+    -- The client itself counts as stopped from when it is told to end.
+    if client.rpc.is_closing() or is_forced and vim.uv.now() >= deadline then
+      restarting = false
       M.begin_again(buffers)
-    else
-      vim.defer_fn(again, 20)
+      return
     end
+    if vim.uv.now() >= deadline then
+      is_forced, deadline = true, vim.uv.now() + PATIENCE
+      M.notify('the server does not respond, and is ended', vim.log.levels.WARN)
+      client.rpc.terminate()
+    end
+    vim.defer_fn(again, 20)
   end
   again()
 end
