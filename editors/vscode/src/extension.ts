@@ -126,23 +126,28 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
         },
         save: ({ uris }) => save(uris, (uri) => next.document(uri)),
         askCode: (params) => askCode(params, next),
-        starting: () => startup.begin(),
+        starting: () => {
+          if (connection === next) startup.begin();
+        },
         ready: () => {
+          if (connection !== next) return;
           const ended = (): void => {
             if (connection === next) startup.end();
           };
-          void ready(next).then(ended, (error: unknown) => fail(inWords(error)));
+          void ready(next).then(ended, (error: unknown) => failed(inWords(error)));
         },
-        gone: () => {
-          if (connection === next) fail("The server has exited; it is restarted unless it exits too often.");
-        },
+        gone: () => failed("The server has exited; it is restarted unless it exits too often."),
       },
     );
+    // What becomes of a connection that another one has replaced says nothing about that one.
+    const failed = (problem: string): void => {
+      if (connection === next) fail(problem);
+    };
     connection = next;
     try {
       await next.start();
     } catch (error) {
-      fail(`The server can't be started: ${inWords(error)}`);
+      failed(`The server can't be started: ${inWords(error)}`);
     }
   };
 
