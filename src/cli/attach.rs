@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::arguments::{Attach, Common, Format};
 use super::notices::Notices;
 use super::notification::Notifier;
-use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option};
+use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option, problem_of};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
@@ -489,12 +489,4 @@ impl Attached {
         let params = TaskSendParams { task_id, text, images: vec![], when: SendWhen::default() };
         self.sent.insert(self.client.send("roo/task/send", &params));
     }
-}
-
-/// Why an answer did not count; none where it did.
-fn problem_of(answer: &AnswerResult) -> Option<String> {
-    (!answer.accepted && !answer.waits).then(|| match answer.by.as_str() {
-        "" => "that question is no longer open".to_owned(),
-        by => format!("{by} has already answered that"),
-    })
 }

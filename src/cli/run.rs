@@ -27,8 +27,8 @@ use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
-    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskStartParams,
-    TaskStartResult, TaskState,
+    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams,
+    TaskStartParams, TaskStartResult, TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render;
@@ -524,6 +524,14 @@ pub(super) fn answer_of(line: &str, suggestions: &[Suggestion]) -> String {
     chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone())
 }
 
+/// Why an answer did not count; none where it did.
+pub(super) fn problem_of(answer: &AnswerResult) -> Option<String> {
+    (!answer.accepted && !answer.waits).then(|| match answer.by.as_str() {
+        "" => "that question is no longer open".to_owned(),
+        by => format!("{by} has already answered that"),
+    })
+}
+
 /// Asks on the terminal; none at the end of input.
 async fn ask(prompt: String) -> Option<String> {
     let read = move || {
@@ -727,6 +735,9 @@ impl<'a> Watch<'a> {
             // It is void by now.
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => {}
             Event::ApprovalRequested { approval } => {
+                if !self.still_waits(&params.task_id, approval).await? {
+                    return Ok(None);
+                }
                 self.viewer.clear()?;
                 let (option_id, text) = match self.stop.wait_for(self.viewer.choose(approval)).await? {
                     WaitResult::This(Some(chosen)) => chosen,
@@ -739,8 +750,11 @@ impl<'a> Watch<'a> {
                 };
                 let id = approval.approval_id.to_string();
                 let answer = ApprovalRespondParams { text, ..approval.answer(option_id) };
-                if self.stop.engine.respond(answer, self.viewer.answerer.by).await?.accepted {
+                let answer = self.stop.engine.respond(answer, self.viewer.answerer.by).await?;
+                if answer.accepted {
                     self.answered.insert(id);
+                } else if let Some(problem) = problem_of(&answer) {
+                    writeln!(terminal::stderr(), "roo-lsp: {}", render::exact_line(&problem))?;
                 }
             }
             Event::QuestionAsked { question } => {
@@ -785,6 +799,18 @@ impl<'a> Watch<'a> {
         Ok(None)
     }
 
+    /// Returns whether an approval that was asked still waits. While another one was before the user, a standing rule that
+    /// they made may have decided it, or it may have been asked again and answered. One that is being judged again is asked
+    /// again if it has to be.
+    async fn still_waits(&self, task: &TaskId, asked: &PendingApproval) -> Result<bool, CliError> {
+        let now = self.stop.engine.resumable(&self.stop.task).await?;
+        let is_waiting = now.nodes.iter().any(|node| node.id == *task && node.state == TaskState::Waiting);
+        let is_same = |waiting: &PendingApproval| {
+            waiting.approval_id == asked.approval_id && waiting.digest == asked.digest
+        };
+        Ok(is_waiting && now.approvals.iter().any(|(_, waiting)| is_same(waiting)))
+    }
+
     /// An approval or a question has its answer, or is void.
     fn settle(&mut self, id: &str) {
         self.answered.remove(id);
@@ -795,6 +821,8 @@ impl<'a> Watch<'a> {
     fn leave(&mut self, params: &EventParams, asked: Prompt) -> Result<(), CliError> {
         self.unanswered(None)?;
         let (task, branch) = (params.task_id.clone(), self.viewer.transcript.name(&params.task_id));
+        // It may be asked again under the same id.
+        self.waiting.retain(|waiting| waiting.asked.id() != asked.id());
         self.waiting.push(OpenQuestion { task, branch, asked });
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Grants of what the sandbox withheld: a host, a variable, a path for certain commands alone; presets of rules by an
 //! answer; and what is masked where files are read. Over the real protocol, and on a terminal.
 
+use std::collections::VecDeque;
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, eventually};
 use crate::support::project::Project;
 use crate::support::terminal::{self, Output};
 
@@ -212,6 +213,41 @@ fn an_answer_that_is_none_of_the_keys_is_asked_for_again() {
     assert!(shown.contains("[y: Only this command, ") && shown.contains("n: Deny; Enter: n; "), "{shown}");
     assert_eq!(shown.matches("Answer with one of y, a, d, n.").count(), 3, "{shown}");
     assert_eq!(project.read("src/one.txt"), "one\n");
+}
+
+#[test]
+fn what_an_answer_for_good_decides_is_asked_of_no_other_branch() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    project.configure("autoApprove: { execute: { mode: rules } }\n");
+    let call = |title: &str| {
+        let message = format!("💻 {title}\n\nURID: {{{{urid}}}}\n\nDo it: {title}.\n");
+        format!("{{ tool: new_task, params: {{ mode: code, message: {message:?} }} }}")
+    };
+    let lists = "{ tool: execute_command, params: { command: ls } }";
+    let ends = "{ tool: attempt_completion, params: { result: Done. } }";
+    let script = project.script(&format!(
+        "turns:\n  - {{ mode: orchestrator, calls: [{}, {}] }}\n  - {{ mode: code, when: {{ contains: Do it }}, calls: [{lists}] }}\n  \
+         - {{ mode: code, when: {{ contains: Do it }}, calls: [{lists}] }}\n  - {{ mode: code, calls: [{ends}] }}\n  \
+         - {{ mode: code, calls: [{ends}] }}\n  - {{ mode: orchestrator, calls: [{ends}] }}\n",
+        call("The first"),
+        call("The second"),
+    ));
+    let mut program = project.program();
+    program.args(["run", "Go", "--mode=orchestrator", "--script"]).arg(script).env("TERM", "dumb");
+    program.stdout(std::process::Stdio::null());
+    let mut answers = VecDeque::from(["a\n", "n\n"]);
+    let (mut run, shown) = terminal::answering(program, Output::Own, |shown| {
+        let is_asked = shown.matches("Allow? [").count() > 2 - answers.len();
+        if is_asked && answers.len() == 2 {
+            let asked =
+                || fs::read_to_string(&project.logs()[0]).unwrap().matches("approvalRequested").count();
+            eventually("the approvals of both branches", || asked() == 2);
+        }
+        if is_asked { answers.pop_front().map(str::to_owned) } else { None }
+    });
+    assert!(run.wait().unwrap().success(), "{shown}");
+    assert_eq!(shown.matches("Allow? [").count(), 1, "{shown}");
+    assert!(!shown.contains("denied"), "{shown}");
 }
 
 #[test]
