@@ -12,22 +12,34 @@ use crate::live_settings::Configured;
 use roo_formats::Severity;
 use roo_formats::config::{Origin, SettingsProblem};
 
-/// Time limit for a client's answer to `workspace/configuration`.
-const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);
+/// Time after which a user is told that the client's answer to `workspace/configuration` is waited for.
+const SLOW: Duration = Duration::from_secs(3);
+/// Time limit for that answer from then on.
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Asks the client for what the workspace says; none where it has no answer.
-pub(super) async fn asked_of(client: &Client) -> Option<Value> {
+/// A client that does not say what the workspace refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("the editor does not answer workspace/configuration, so what the workspace refuses is not known")]
+pub(super) struct Unanswered;
+
+/// Asks the client for what the workspace says; none where it has nothing to say. It is waited for: nothing may be allowed
+/// meanwhile that the answer takes away.
+pub(super) async fn asked_of(client: &Client) -> Result<Option<Value>, Unanswered> {
     let item = ConfigurationItem { scope_uri: None, section: Some("roo".to_owned()) };
-    let answer = tokio::time::timeout(CONFIGURATION_DEADLINE, client.configuration(vec![item])).await;
-    match answer {
-        Ok(Ok(answers)) => Some(answers.into_iter().next().unwrap_or_default()),
-        Ok(Err(error)) => {
-            tracing::info!(%error, "the client sent no settings in answer to workspace/configuration");
-            None
-        }
+    let mut asked = std::pin::pin!(client.configuration(vec![item]));
+    let answer = match tokio::time::timeout(SLOW, &mut asked).await {
+        Ok(answer) => answer,
         Err(_) => {
-            tracing::warn!("the client did not answer workspace/configuration in time");
-            None
+            let message = "roo: the editor has not sent its settings yet (workspace/configuration); no task starts before";
+            client.show_message(MessageType::WARNING, message).await;
+            tokio::time::timeout(DEADLINE, asked).await.map_err(|_| Unanswered)?
+        }
+    };
+    match answer {
+        Ok(answers) => Ok(Some(answers.into_iter().next().unwrap_or_default())),
+        Err(error) => {
+            tracing::info!(%error, "the client sent no settings in answer to workspace/configuration");
+            Ok(None)
         }
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct Session {
     /// The place of this connection among those that share its engine.
     membership: Mutex<Option<Membership>>,
     told_settings: Mutex<ToldSettings>,
+    /// Held while the client is asked for its settings anew.
+    asking: tokio::sync::Mutex<()>,
     start: Start,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
@@ -102,6 +104,7 @@ impl Session {
             engine_source,
             membership: Mutex::default(),
             told_settings: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             start,
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
@@ -165,7 +168,12 @@ impl Session {
         };
         let (file, clock) = (self.process.directories.config_file(), Arc::clone(&self.process.clock));
         let options = Layer::from_initialization_options(&negotiated.options);
-        let said = if negotiated.configuration { asked_of(&self.client).await } else { None };
+        let said = if negotiated.configuration { asked_of(&self.client).await } else { Ok(None) };
+        let said = said.map_err(|error| Error {
+            code: ErrorCode::InternalError,
+            message: error.to_string().into(),
+            data: None,
+        })?;
         let said = said.unwrap_or_default();
         *self.told_settings() = ToldSettings { options: negotiated.options.clone(), workspace: said.clone() };
         let load = tokio::task::spawn_blocking(move || LiveSettings::load(file, options, &said, clock));
@@ -229,10 +237,29 @@ impl Session {
     /// The client's settings have changed. A client that can be asked is asked, as at the start; what another one says
     /// unasked counts for the same.
     pub(super) async fn configuration_changed(self: &Arc<Self>, said: Value) {
+        if !self.negotiated().is_some_and(|negotiated| negotiated.configuration) {
+            return self.workspace_said(said).await;
+        }
+        let this = Arc::clone(self);
+        // Apart from the handler: the client may take its time, and has other requests.
+        self.spawn(async move {
+            // An earlier answer that comes late must not replace a later one.
+            let _turn = this.asking.lock().await;
+            if this.services().await.is_err() {
+                return;
+            }
+            match asked_of(&this.client).await {
+                Ok(Some(said)) => this.workspace_said(said).await,
+                Ok(None) => {}
+                Err(error) => {
+                    this.tell(MessageType::WARNING, &format!("{error}: its last answer counts")).await
+                }
+            }
+        });
+    }
+
+    async fn workspace_said(self: &Arc<Self>, said: Value) {
         let Ok(services) = self.services().await else { return };
-        let asks = self.negotiated().is_some_and(|negotiated| negotiated.configuration);
-        let said = if asks { asked_of(&self.client).await } else { Some(said) };
-        let Some(said) = said else { return };
         let is_other = std::mem::replace(&mut self.told_settings().workspace, said.clone()) != said;
         if self.may_change_settings(is_other).await {
             services.settings.set_workspace(&said);

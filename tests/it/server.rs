@@ -947,6 +947,46 @@ mod settings {
     }
 
     #[test]
+    fn no_task_starts_before_the_client_says_what_the_workspace_refuses() {
+        let home = Home::playing(WRITES);
+        home.configure("autoApprove: { write: true }\n");
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let mut client = Client::start(&home, Options { holds_configuration: true, ..options });
+        let asked = client.wait_for("the question", |message| message["method"] == "workspace/configuration");
+        let start = client.ask("roo/task/start", json!({ "prompt": "Write", "mode": "code" }));
+        // Longer than what any client should need.
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(!home.work("new.txt").exists());
+        client.reply(&asked, json!([{ "autoApprove": { "write": false } }]));
+        assert!(client.answer(start)["result"]["taskId"].is_string());
+        client.event("approval.requested");
+        assert!(!home.work("new.txt").exists());
+        client.shut_down();
+    }
+
+    #[test]
+    fn a_late_answer_about_changed_settings_counts() {
+        let home = Home::playing(WRITES);
+        home.configure("autoApprove: { write: true }\n");
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let mut client = Client::start(&home, Options { holds_configuration: true, ..options });
+        let question = |message: &Value| message["method"] == "workspace/configuration";
+        let asked = client.wait_for("the question", question);
+        client.reply(&asked, json!([{}]));
+        client.request("roo/autoApprove/get", json!({}));
+        client.notify("workspace/didChangeConfiguration", json!({ "settings": {} }));
+        let asked = client.wait_for("the second question", question);
+        std::thread::sleep(Duration::from_millis(700));
+        client.reply(&asked, json!([{ "autoApprove": { "write": false } }]));
+        client.wait_for("the changed settings", |message| message["method"] == "roo/settings/changed");
+        client.start_task("Write");
+        client.event("approval.requested");
+        client.shut_down();
+    }
+
+    #[test]
     fn another_version_of_the_protocol_turns_it_off_and_says_so() {
         let version = json!({ "experimental": { "roo": { "protocolVersion": 2 } } });
         let home = Home::playing(HELLO);

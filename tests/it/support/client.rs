@@ -133,6 +133,8 @@ pub struct Options {
     pub initialize: Value,
     /// The answer to `workspace/configuration`.
     pub configuration: Value,
+    /// Whether the test answers that, which finds it among the notifications.
+    pub holds_configuration: bool,
     /// Whether it sends `initialize` at all.
     pub initialized: bool,
     pub environment: Vec<(&'static str, String)>,
@@ -162,6 +164,7 @@ impl Options {
                 },
             }),
             configuration: Value::Null,
+            holds_configuration: false,
             initialized: true,
             environment: vec![],
             launcher: &[],
@@ -645,6 +648,9 @@ impl Client {
                     self.open(&path, &text);
                 }
                 self.reply(&request, json!({ "success": true }));
+            }
+            "workspace/configuration" if self.options.holds_configuration => {
+                self.notifications.push_back(request);
             }
             "workspace/configuration" => {
                 let items = request["params"]["items"].as_array().unwrap().len();
