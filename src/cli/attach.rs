@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead as _, Write as _};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +27,8 @@ use roo_protocol::task::{
 };
 use roo_text::render::{counted, exact_line, one_line};
 
+/// Time that users need to see that something else is asked.
+const REACTION: Duration = Duration::from_millis(500);
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
 /// What a line begins with that is for the request and no answer.
@@ -35,6 +38,8 @@ const DETACH: &str = "/detach";
 
 /// Follows a request to its end, or until the user leaves it.
 pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) -> Result<Ending, CliError> {
+    // From the start, so that it is known what was typed before something was asked.
+    let mut lines = read_lines();
     let context = SessionContext::find(&common)?;
     let found = daemon::find_resumed(&context.directories).await;
     let found = found.map_err(|error| CliError::Other(error.to_string()))?;
@@ -55,9 +60,9 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         given: HashMap::new(),
         sent: HashSet::new(),
         is_asking: false,
+        shown: ShownPrompt::default(),
         notifier: Notifier::new(context.settings_to_look().daemon.notifications),
     };
-    let mut lines = read_lines();
     let mut lost = LostDaemons::default();
     let left = loop {
         let left = attached.follow(&mut lines, &mut signals).await;
@@ -190,18 +195,75 @@ fn listed(requests: &[(DaemonPlace, RequestStatus)]) -> String {
     requests.iter().map(line).collect()
 }
 
+/// A line of standard input.
+struct Typed {
+    line: String,
+    /// When it was there.
+    at: Instant,
+}
+
 /// The lines of standard input. The thread that reads them can't be ended; the process can.
-fn read_lines() -> mpsc::UnboundedReceiver<String> {
+fn read_lines() -> mpsc::UnboundedReceiver<Typed> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { return };
-            if sender.send(line).is_err() {
+            if sender.send(Typed { line, at: Instant::now() }).is_err() {
                 return;
             }
         }
     });
     lines
+}
+
+/// What the user was asked last, and since when: so that no line answers what they had not seen when they typed it.
+#[derive(Default)]
+struct ShownPrompt {
+    prompt: Option<(PromptKey, Instant)>,
+    /// When a prompt was taken away that the user had not answered.
+    withdrawn: Option<Instant>,
+}
+
+/// A prompt's id, and what it is about: the same id may come to stand for something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PromptKey(String, Option<String>);
+
+impl PromptKey {
+    fn of(prompt: &Prompt) -> Self {
+        let digest = match prompt {
+            Prompt::Approval(approval) => Some(approval.digest.to_string()),
+            Prompt::Question(_) => None,
+        };
+        Self(prompt.id().to_owned(), digest)
+    }
+}
+
+impl ShownPrompt {
+    /// A prompt is shown, for the first time or once more.
+    fn show(&mut self, key: PromptKey, now: Instant) {
+        if self.prompt.as_ref().is_none_or(|(shown, _)| *shown != key) {
+            self.prompt = Some((key, now));
+        }
+    }
+
+    /// The user has answered it.
+    fn answered(&mut self) {
+        self.prompt = None;
+    }
+
+    /// Something has happened; `first` is what waits for the user by now.
+    fn follow(&mut self, first: Option<PromptKey>, now: Instant) {
+        if self.prompt.as_ref().is_some_and(|(shown, _)| first.as_ref() != Some(shown)) {
+            self.prompt = None;
+            self.withdrawn = Some(now);
+        }
+    }
+
+    /// Returns whether a line was typed before the user could see what is asked now.
+    fn is_too_new_for(&self, typed: Instant) -> bool {
+        let is_unseen = self.prompt.as_ref().is_some_and(|(_, since)| typed < *since);
+        is_unseen || self.withdrawn.is_some_and(|withdrawn| typed < withdrawn + REACTION)
+    }
 }
 
 /// A request, as this terminal shows it.
@@ -224,6 +286,7 @@ struct Attached {
     sent: HashSet<i64>,
     /// A prompt stands at the end of the last line.
     is_asking: bool,
+    shown: ShownPrompt,
     notifier: Notifier,
 }
 
@@ -231,7 +294,7 @@ impl Attached {
     /// Shows what happens and sends what the user types.
     async fn follow(
         &mut self,
-        lines: &mut mpsc::UnboundedReceiver<String>,
+        lines: &mut mpsc::UnboundedReceiver<Typed>,
         signals: &mut Signals,
     ) -> Result<Left, CliError> {
         let mut input_is_open = true;
@@ -248,14 +311,20 @@ impl Attached {
                     }
                 }
                 // Nothing that was typed before answers a question that was not shown.
-                line = lines.recv(), if input_is_open && self.is_caught_up => match line {
+                typed = lines.recv(), if input_is_open && self.is_caught_up => match typed {
                     None => input_is_open = false,
-                    Some(line) => {
+                    Some(Typed { line, at }) => {
                         self.is_asking = false;
-                        if line.trim() == DETACH {
+                        let line = line.trim();
+                        if line == DETACH {
                             return Ok(Left::ByUser);
                         }
-                        self.hear(line.trim())?;
+                        let is_command = line == CANCEL || line.starts_with(SAY);
+                        if !is_command && self.shown.is_too_new_for(at) {
+                            self.drop_line(line)?;
+                        } else {
+                            self.hear(line)?;
+                        }
                     }
                 },
                 signal = signals.next() => return Ok(Left::by(signal)),
@@ -285,7 +354,7 @@ impl Attached {
         &mut self,
         client: RequestClient,
         newest: u64,
-        lines: &mut mpsc::UnboundedReceiver<String>,
+        lines: &mut mpsc::UnboundedReceiver<Typed>,
     ) -> Result<(), CliError> {
         self.client = client;
         self.newest = newest;
@@ -341,6 +410,7 @@ impl Attached {
         {
             return Ok(Some(ending));
         }
+        self.follow_prompts();
         self.ask()?;
         Ok(None)
     }
@@ -386,6 +456,7 @@ impl Attached {
             self.end_line()?;
             writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem))?;
         }
+        self.follow_prompts();
         self.ask()
     }
 
@@ -414,6 +485,7 @@ impl Attached {
     /// Sends the answer to what has waited longest, and asks the next.
     fn give(&mut self, method: &str, answer: &impl Serialize) -> Result<(), CliError> {
         if let Some(prompt) = self.waiting.pop_front() {
+            self.shown.answered();
             let number = self.client.send(method, answer);
             self.given.insert(number, prompt);
         }
@@ -425,6 +497,7 @@ impl Attached {
         let Some(prompt) = self.waiting.front().filter(|_| self.is_caught_up && !self.is_asking) else {
             return Ok(());
         };
+        self.shown.show(PromptKey::of(prompt), Instant::now());
         self.viewer.clear()?;
         let text = match prompt {
             Prompt::Approval(approval) => approval_question(&approval_keys(approval)),
@@ -435,6 +508,17 @@ impl Attached {
         out.flush()?;
         self.is_asking = true;
         Ok(())
+    }
+
+    fn follow_prompts(&mut self) {
+        self.shown.follow(self.waiting.front().map(PromptKey::of), Instant::now());
+    }
+
+    /// Says that a line was not sent, and asks once more.
+    fn drop_line(&mut self, line: &str) -> Result<(), CliError> {
+        let why = "not sent, as it was typed before you could see what is asked now";
+        writeln!(terminal::stderr(), "roo-lsp: '{}' was {why}", one_line(line, TITLE))?;
+        self.ask()
     }
 
     /// Ends the line of a prompt before something else is shown.
@@ -488,5 +572,51 @@ impl Attached {
         let (task_id, text) = (self.root.clone(), text.to_owned());
         let params = TaskSendParams { task_id, text, images: vec![], when: SendWhen::default() };
         self.sent.insert(self.client.send("roo/task/send", &params));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str, digest: &str) -> PromptKey {
+        PromptKey(id.to_owned(), Some(digest.to_owned()))
+    }
+
+    #[test]
+    fn a_line_answers_what_was_shown_when_it_was_typed() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut shown = ShownPrompt::default();
+        assert!(!shown.is_too_new_for(start), "nothing is asked");
+        shown.show(key("a1", "d"), after(100));
+        assert!(shown.is_too_new_for(after(99)));
+        assert!(!shown.is_too_new_for(after(101)));
+        // It is printed once more, below what has happened.
+        shown.show(key("a1", "d"), after(200));
+        assert!(!shown.is_too_new_for(after(150)));
+        // The next one is asked when the user has answered this one.
+        shown.answered();
+        shown.follow(Some(key("a2", "d")), after(300));
+        shown.show(key("a2", "d"), after(300));
+        assert!(shown.is_too_new_for(after(299)) && !shown.is_too_new_for(after(301)));
+    }
+
+    #[test]
+    fn a_line_that_comes_as_its_prompt_is_taken_away_answers_nothing_else() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        for next in [Some(key("a2", "d")), Some(key("a1", "other")), None] {
+            let mut shown = ShownPrompt::default();
+            shown.show(key("a1", "d"), start);
+            shown.follow(Some(key("a1", "d")), after(500));
+            assert!(!shown.is_too_new_for(after(600)));
+            shown.follow(next.clone(), after(1000));
+            if let Some(next) = next {
+                shown.show(next, after(1000));
+            }
+            assert!(shown.is_too_new_for(after(1400)));
+            assert!(!shown.is_too_new_for(after(1600)));
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat, tell};
+use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -432,6 +433,7 @@ impl Viewer {
             OnAsk::Deny => of_kind(OptionKind::RejectOnce).map(|option| (option, None)),
             OnAsk::Ask if self.terminal => {
                 let keys = approval_keys(approval);
+                discard_typed();
                 loop {
                     let line = ask(approval_question(&keys)).await?;
                     if let Some((option, words)) = chosen_option(&keys, &line) {
@@ -461,6 +463,9 @@ impl Viewer {
             question.kind != QuestionKind::ChangesUnknown
                 || suggestions.iter().any(|suggestion| suggestion.text == answer)
         };
+        if asks {
+            discard_typed();
+        }
         loop {
             let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
             let line = match given {
@@ -530,6 +535,12 @@ pub(super) fn problem_of(answer: &AnswerResult) -> Option<String> {
         "" => "that question is no longer open".to_owned(),
         by => format!("{by} has already answered that"),
     })
+}
+
+/// Discards what was typed at the terminal before something is asked: it answers nothing that was not shown. Of what isn't a
+/// terminal, nothing is discarded.
+fn discard_typed() {
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
 /// Asks on the terminal; none at the end of input.

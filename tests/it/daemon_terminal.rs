@@ -213,6 +213,23 @@ fn what_a_terminal_was_asked_is_asked_again_by_the_next_daemon_and_answered_once
 }
 
 #[test]
+fn a_line_that_was_typed_before_something_was_asked_answers_nothing() {
+    let user = DaemonUser::playing(WRITES);
+    let urid = detached(&user, &[]);
+    let task = user.daemon()["requests"][0]["id"].as_str().unwrap().to_owned();
+    let log = user.home.log(&task);
+    eventually("the approval", || {
+        fs::read_to_string(&log).is_ok_and(|log| log.contains("approvalRequested"))
+    });
+    let mut terminal = Terminal::attach(&user, &[&urid]);
+    terminal.types("n");
+    terminal.shows_behind("Allow?", "'n' was not sent");
+    terminal.shows_behind("'n' was not sent", "Allow?");
+    terminal.types("y");
+    assert_eq!(terminal.end(), (0, "Written.\n".to_owned()));
+}
+
+#[test]
 fn a_terminal_whose_request_does_not_go_on_says_how_to_continue() {
     let user = DaemonUser::playing(ASKS);
     let urid = detached(&user, &[]);

@@ -251,6 +251,24 @@ fn what_an_answer_for_good_decides_is_asked_of_no_other_branch() {
 }
 
 #[test]
+fn keys_that_were_typed_ahead_answer_nothing_that_was_not_shown() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    project.configure("mode: code\n");
+    let script = project.script(&calling(&["echo one > src/one.txt", "echo two > src/two.txt"]));
+    let mut program = project.program();
+    program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
+    program.stdout(std::process::Stdio::null());
+    let mut answers = VecDeque::from(["y\ny\n", "n\n"]);
+    let (mut run, shown) = terminal::answering(program, Output::Own, |shown| {
+        let is_asked = shown.matches("Allow? [").count() > 2 - answers.len();
+        if is_asked { answers.pop_front().map(str::to_owned) } else { None }
+    });
+    run.wait().unwrap();
+    assert_eq!(project.read("src/one.txt"), "one\n", "{shown}");
+    assert!(!project.folder().join("src/two.txt").exists(), "{shown}");
+}
+
+#[test]
 fn words_behind_a_refusal_on_a_terminal_reach_the_agent() {
     let project = Project::new(&[("src/main.rs", "")]);
     project.configure("mode: code\n");
