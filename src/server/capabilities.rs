@@ -54,7 +54,8 @@ pub(super) fn answer(negotiated: &Negotiated) -> InitializeResult {
         workspace: Some(WorkspaceServerCapabilities {
             workspace_folders: Some(WorkspaceFoldersServerCapabilities {
                 supported: Some(true),
-                change_notifications: None,
+                // To say that the server has to be started anew for them.
+                change_notifications: Some(OneOf::Left(true)),
             }),
             file_operations: None,
         }),

@@ -1,6 +1,7 @@
 //! The server over its real standard input and output.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -984,6 +985,32 @@ mod settings {
         client.start_task("Write");
         client.event("approval.requested");
         client.shut_down();
+    }
+
+    #[test]
+    fn whoever_changes_the_folders_is_told_to_restart_the_server() {
+        let home = Home::playing(HELLO);
+        let mut client = Client::start(&home, Options::typed());
+        let folders = &client.server["capabilities"]["workspace"]["workspaceFolders"];
+        assert_eq!(folders, &json!({ "supported": true, "changeNotifications": true }));
+        let work = home.path("work");
+        let changed = |added: &[PathBuf], removed: &[PathBuf]| {
+            let named = |folders: &[PathBuf]| -> Vec<Value> {
+                folders.iter().map(|folder| json!({ "uri": uri(folder), "name": "folder" })).collect()
+            };
+            json!({ "event": { "added": named(added), "removed": named(removed) } })
+        };
+        let method = "workspace/didChangeWorkspaceFolders";
+        // Agents work there already.
+        client.notify(method, changed(&[work.join("inner")], &[]));
+        client.notify(method, changed(&[home.path("other")], &[]));
+        client.message("restart it for the changed ones");
+        client.notify(method, changed(&[], &[work]));
+        client.message("restart it for the changed ones");
+        let told =
+            client.seen.iter().filter(|message| message.to_string().contains("restart it for")).count();
+        assert_eq!(told, 2);
+        assert_eq!(client.shut_down(), 0);
     }
 
     #[test]

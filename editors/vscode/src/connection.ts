@@ -61,6 +61,23 @@ class OwnCommands implements StaticFeature {
   clear(): void {}
 }
 
+/** The extension restarts the server for other folders, and says so. So the server is not told of them, which would say it again. */
+class OwnFolders implements StaticFeature {
+  fillClientCapabilities(): void {}
+
+  preInitialize(capabilities: ServerCapabilities): void {
+    delete capabilities.workspace?.workspaceFolders;
+  }
+
+  initialize(): void {}
+
+  getState(): { kind: "static" } {
+    return { kind: "static" };
+  }
+
+  clear(): void {}
+}
+
 /** A connection to one server. */
 export class Connection implements vscode.Disposable {
   readonly #client: LanguageClient;
@@ -99,6 +116,7 @@ export class Connection implements vscode.Disposable {
     };
     this.#client = new LanguageClient("roo", "Roo", run, options);
     this.#client.registerFeature(new OwnCommands());
+    this.#client.registerFeature(new OwnFolders());
     this.#client.onNotification("roo/event", handlers.event);
     this.#client.onNotification("roo/mcp/changed", handlers.mcpChanged);
     this.#client.onNotification("roo/settings/changed", handlers.settingsChanged);

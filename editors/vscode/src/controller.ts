@@ -420,17 +420,23 @@ export class Controller {
   }
 
   /** What the server learns only at its start has changed: it is started anew as soon as nothing runs. */
-  async restartNeeded(): Promise<void> {
+  async restartNeeded(text = "Roo: the changed setting takes effect when the server restarts."): Promise<void> {
     const connection = this.#parts.connection();
     if (connection?.isRunning && !connection.isTyped) {
       // What runs in plain LSP isn't known here.
       const yes = "Restart";
-      const text = "Roo: the changed setting takes effect when the server restarts.";
       if ((await vscode.window.showInformationMessage(text, yes)) === yes) await this.#parts.restart();
       return;
     }
     this.#updateContext({ restartPending: true });
     this.#restartIfIdle();
+  }
+
+  /** The workspace has other folders. The server works in those of its start. */
+  async foldersChanged(): Promise<void> {
+    await this.restartNeeded("Roo: agents work in the changed folders when the server restarts.");
+    if (!this.#context.restartPending) return;
+    void vscode.window.showInformationMessage("Roo: agents work in the changed folders when the server restarts, as soon as no task runs.");
   }
 
   /** Starts the server anew, and lets the requests go on that this interrupts. */

@@ -192,6 +192,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
       if (effect === "restart") void controller.restartNeeded();
       if (effect === "options") void controller.optionsChanged();
     }),
+    vscode.workspace.onDidChangeWorkspaceFolders(() => void controller.foldersChanged()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       if (connection?.isTyped) void controller.refresh().catch(() => {});
     }),

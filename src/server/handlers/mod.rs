@@ -22,6 +22,7 @@ mod trace;
 mod tree;
 mod trust;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -45,6 +46,9 @@ use super::{
     capabilities, code_actions, commands, config_files, parent_process, progress, startup, task_document,
 };
 use roo_workspace::{file_uri, path_of};
+
+/// Sent when folders were added to the workspace or removed from it.
+const FOLDERS_CHANGED: &str = "workspace/didChangeWorkspaceFolders";
 
 /// The methods of one connection.
 pub(super) struct Server {
@@ -180,6 +184,14 @@ impl Service<Request> for Methods {
                 }
                 .boxed()
             }
+            FOLDERS_CHANGED if request.id().is_none() && self.session().is_open() => {
+                let session = Arc::clone(self.session());
+                async move {
+                    folders_changed(&session, &request.into_parts().2.unwrap_or_default()).await;
+                    Ok(None)
+                }
+                .boxed()
+            }
             "textDocument/completion" | "textDocument/hover" if self.session().is_open() => {
                 config_files::answer(self.session(), request)
             }
@@ -226,6 +238,23 @@ async fn progress_cancel(server: &Server, params: WorkDoneProgressCancelParams) 
             tracing::warn!(%error, "a task or command can't be cancelled");
         }
     });
+}
+
+/// The workspace has other folders. Agents work in those of the start: their tasks, rules and trust belong to these.
+async fn folders_changed(session: &Session, params: &Value) {
+    let Some(negotiated) = session.negotiated() else { return };
+    let named = |key: &str| -> Vec<PathBuf> {
+        let folders = params["event"][key].as_array().into_iter().flatten();
+        folders.filter_map(|folder| path_of(folder["uri"].as_str()?)).collect()
+    };
+    let is_within = |path: &PathBuf| negotiated.folders.iter().any(|folder| path.starts_with(folder));
+    let is_other = named("added").iter().any(|path| !is_within(path))
+        || named("removed").iter().any(|path| negotiated.folders.contains(path));
+    if is_other {
+        let message =
+            "agents work in the folders with which the server was started; restart it for the changed ones";
+        session.tell(MessageType::WARNING, message).await;
+    }
 }
 
 /// Applies what the editor says of its documents, between `initialize` and `shutdown`.

@@ -52,7 +52,7 @@ const filter = h("section", { id: "filter", "aria-label": "Branch", hidden: true
 const restart = h(
   "section",
   { id: "restart", "aria-label": "Changed settings", hidden: true },
-  h("p", {}, "Changed settings take effect when the running task stops."),
+  h("p", {}, "Changed settings and folders take effect when the running task stops."),
   h("button", { type: "button", class: "secondary", click: () => post({ type: "restart" }) }, "Restart now"),
 );
 const welcome = h("div", { id: "welcome" });

@@ -106,3 +106,18 @@ test("a task that is driven elsewhere can be read, and who drives it isn't claim
   assert.equal(notifications.pop(), "Roo: another window or daemon works on the task “Write”. You can read it here, and start another one.");
   assert.deepEqual([...store.all], []);
 });
+
+test("other folders restart the server as soon as no task runs, and a user who has to wait is told", async () => {
+  notifications.length = 0;
+  let restarts = 0;
+  const { controller, done, take } = begun({ connection: () => server([]), restart: async () => void (restarts += 1) });
+  await controller.foldersChanged();
+  assert.deepEqual([restarts, notifications.splice(0)], [1, []], "nothing runs");
+  take("other", created);
+  await controller.foldersChanged();
+  assert.equal(restarts, 1);
+  assert.deepEqual(notifications.splice(0), ["Roo: agents work in the changed folders when the server restarts, as soon as no task runs."]);
+  assert.ok(done.posted.some((message) => message.type === "context" && message.context.restartPending), "the page offers it at once");
+  take("other", created, { type: "task.state", state: "completed" });
+  assert.equal(restarts, 2);
+});
