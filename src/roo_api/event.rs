@@ -230,14 +230,18 @@ pub(crate) fn notice(task: Option<TaskId>, at: i64, text: String) -> RooEvent {
     RooEvent::Message { task, action: MessageAction::Created, message }
 }
 
-/// Masks a text, or the texts in one that is JSON: there a secret with escapes in it isn't found.
+/// Masks a text, or the texts in one that is JSON: there a secret with escapes in it isn't found. What holds no secret stays as it
+/// is, byte for byte: read and written again, a long number would be another one.
 fn mask_text(text: &mut String, mask: &Mask) {
     let object = text.starts_with('{').then(|| serde_json::from_str::<Value>(text).ok()).flatten();
-    *text = match object {
-        Some(mut value @ Value::Object(_)) => {
-            mask.apply_to_texts(&mut value);
-            value.to_string()
+    if let Some(object @ Value::Object(_)) = object {
+        let mut masked = object.clone();
+        mask.apply_to_texts(&mut masked);
+        if masked != object {
+            *text = masked.to_string();
+            return;
         }
-        _ => mask.masked(std::mem::take(text)),
-    };
+    }
+    // A field that comes twice was read once.
+    *text = mask.masked(std::mem::take(text));
 }

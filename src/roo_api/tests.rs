@@ -33,6 +33,30 @@ fn message(seq: u64, id: &str, kind: (&str, &str), text: &Value) -> EventParams 
     event(seq, json!({ "type": "message", "message": { "id": id, kind.0: kind.1, "text": text } }))
 }
 
+#[test]
+fn a_text_that_is_an_object_stays_as_it_is_where_it_holds_no_secret() {
+    let mask = Mask::new(true, std::iter::empty());
+    let masked = |text: &str| {
+        let said = message(1, "r1.b0", ("say", "text"), &json!(text));
+        let mut told = told(&[said]);
+        let [event] = told.as_mut_slice() else { panic!("{told:?}") };
+        event.mask(&mask);
+        event.payload()[0]["message"]["text"].as_str().unwrap().to_owned()
+    };
+    let text = r#"{ "b": 12345678901234567890123, "a": 1.0, "a": [1e3] }"#;
+    assert_eq!(masked(text), text);
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    for secret in [
+        format!(r#"{{"key": "{token}"}}"#),
+        format!(r#"{{"key": "\u0067{}"}}"#, &token[1..]),
+        // The first of two fields of one name is not read.
+        format!(r#"{{"key": "{token}", "key": ""}}"#),
+    ] {
+        let masked = masked(&secret);
+        assert!(masked.contains("[masked: GitHub token]") && !masked.contains(&token[1..]), "{masked}");
+    }
+}
+
 /// The newest version of each message, by its task and its time.
 fn messages(events: &[RooEvent]) -> BTreeMap<(String, i64), Value> {
     let mut messages = BTreeMap::new();
