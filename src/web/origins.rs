@@ -9,6 +9,8 @@ use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 
 /// The port that a browser leaves out of `http:` addresses.
 const HTTP_PORT: u16 = 80;
+/// The one that it leaves out of `https:` addresses.
+const HTTPS_PORT: u16 = 443;
 
 /// One name of the server.
 struct Name {
@@ -42,7 +44,12 @@ impl FromStr for PublicOrigin {
         let scheme =
             uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme)).ok_or(InvalidOrigin)?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-        let host = authority.ok_or(InvalidOrigin)?.as_str().to_ascii_lowercase();
+        let mut host = authority.ok_or(InvalidOrigin)?.as_str().to_ascii_lowercase();
+        // Browsers leave it out, in `Host` as in `Origin`.
+        let default_port = if scheme == "https" { HTTPS_PORT } else { HTTP_PORT };
+        if let Some(bare) = host.strip_suffix(&format!(":{default_port}")) {
+            host = bare.to_owned();
+        }
         let is_bare = uri.path_and_query().is_none_or(|rest| rest.as_str() == "/");
         is_bare.then(|| Self { scheme: scheme.to_owned(), host }).ok_or(InvalidOrigin)
     }
@@ -156,6 +163,23 @@ mod tests {
         }
         let unsaid = headers(&[(HOST, "localhost:4000")]);
         assert!(origins.is_from_own_page(&unsaid, true) && !origins.is_from_own_page(&unsaid, false));
+    }
+
+    #[test]
+    fn the_port_of_a_scheme_is_left_out_as_browsers_do() {
+        for (given, host, origin) in [
+            ("https://desk.example.com:443", "desk.example.com", "https://desk.example.com"),
+            ("http://desk.example.com:80/", "desk.example.com", "http://desk.example.com"),
+            ("https://[::1]:443", "[::1]", "https://[::1]"),
+            ("https://desk.example.com:80", "desk.example.com:80", "https://desk.example.com:80"),
+            ("http://desk.example.com:443", "desk.example.com:443", "http://desk.example.com:443"),
+        ] {
+            let public: PublicOrigin = given.parse().unwrap();
+            let origins = Origins::new("127.0.0.1:4000".parse().unwrap(), Some(&public));
+            let page = headers(&[(HOST, host), (ORIGIN, origin)]);
+            assert!(origins.are_meant(&Uri::from_static("/"), &page), "{given}");
+            assert!(origins.is_from_own_page(&page, false), "{given}");
+        }
     }
 
     #[test]
