@@ -131,7 +131,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     Ok(Ending::Done)
 }
 
-/// Removes requests, after a question. Returns what is to be printed.
+/// Removes requests, after a question, and says which ones. Returns what else is to be printed.
 async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<String, CliError> {
     let mut found = Vec::new();
     for name in names {
@@ -156,15 +156,15 @@ async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<Stri
             return Ok("Nothing was deleted.\n".to_owned());
         }
     }
-    let mut text = String::new();
     for (name, task) in found {
         let told = |error: EngineError| in_terms_of(name, error.into());
         // Nobody works on one that is still open: else its log would be held elsewhere.
         engine.cancel_and_wait(&task).await.map_err(told)?;
         engine.delete(&task).await.map_err(told)?;
-        let _ = writeln!(text, "{} is deleted.", render::exact_line(name));
+        // At once: the next one may fail, and this one is gone.
+        writeln!(terminal::stdout(), "{} is deleted.", render::exact_line(name))?;
     }
-    Ok(text)
+    Ok(String::new())
 }
 
 async fn resume(

@@ -672,6 +672,34 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
 }
 
 #[test]
+fn what_was_deleted_is_said_although_the_next_task_can_not_be() {
+    let project =
+        project("  - calls: [{ tool: execute_command, params: { command: \"echo begun; sleep 60\" } }]\n");
+    let start = || {
+        let mut program = project.program();
+        program.args(["run", "Go", "--mode=code", "--on-ask=allow", "--format=ndjson", "--script"]);
+        program.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut program = program.spawn().unwrap();
+        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("begun\\n")), "the command did not begin");
+        (program, lines, urid(&project))
+    };
+    let end = |(mut program, _, _): (std::process::Child, _, String)| {
+        program.kill().unwrap();
+        program.wait().unwrap();
+    };
+    let first = start();
+    let interrupted = first.2.clone();
+    end(first);
+    let second = start();
+    assert_ne!(interrupted, second.2);
+    let output = project.run(&["tasks", "delete", "--yes", &interrupted, &second.2]);
+    assert_ends(&output, 1, &second.2);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{interrupted} is deleted.\n"));
+    end(second);
+}
+
+#[test]
 fn places_that_are_named_must_be_there() {
     let project = project("");
     for command in [&["doctor"][..], &["tasks", "list"], &["run", "x"], &["tool", "list_files"]] {
