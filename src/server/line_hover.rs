@@ -18,15 +18,14 @@ pub(super) async fn hovered(
     position: Position,
 ) -> Result<Value, Error> {
     let services = Arc::clone(session.services().await?);
-    let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
     let found = tokio::task::spawn_blocking(move || {
         let path = path_of(&uri)?;
         let place = services.engine.workspace().resolve(path.to_str()?, Purpose::Read).ok()?;
         services.provenance.line(services.directory.path(), &place.display(), &text, position.line as usize)
     });
     let found = found.await.map_err(|_| Error::internal_error())?;
-    Ok(found.map_or(Value::Null, |attribution| {
-        let kind = if markdown { "markdown" } else { "plaintext" };
-        json!({ "contents": { "kind": kind, "value": describe(&attribution) } })
-    }))
+    Ok(found.map_or(
+        Value::Null,
+        |attribution| json!({ "contents": session.hover_contents(&describe(&attribution)) }),
+    ))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 use tower_lsp::Client;
@@ -227,6 +227,12 @@ impl Session {
                 ended: self.ended.clone(),
             })
         })
+    }
+
+    /// What a hover shows, in the format that the client takes.
+    pub(super) fn hover_contents(&self, text: &str) -> Value {
+        let markdown = self.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
+        json!({ "kind": if markdown { "markdown" } else { "plaintext" }, "value": text })
     }
 
     /// Shows the user a message.

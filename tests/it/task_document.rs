@@ -114,6 +114,7 @@ fn a_request_is_steered_from_its_document_alone() {
     let position = json!({ "line": line, "character": 0 });
     let place = json!({ "textDocument": { "uri": document }, "position": position });
     let hover = client.request("textDocument/hover", place);
+    assert_eq!(hover["contents"]["kind"], "plaintext", "this client has not said that it takes Markdown");
     let hover = hover["contents"]["value"].as_str().unwrap();
     assert!(
         hover.starts_with("**💻 Write it (code)**: waiting") && hover.contains("30 tokens in"),

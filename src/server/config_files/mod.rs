@@ -464,8 +464,7 @@ fn wire_item(index: usize, item: completion::CompletionEntry, range: Range, snip
 
 async fn hovered(session: &Arc<Session>, place: ConfigPosition) -> Result<Value, Error> {
     let services = session.services().await?;
-    let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
-    let encoding = encoding(session);
+    let (told, encoding) = (Arc::clone(session), encoding(session));
     let workspace = Arc::clone(services.engine.workspace());
     ask(services, move |customization| {
         let positions = Positions::new(&place.text, encoding);
@@ -477,8 +476,7 @@ async fn hovered(session: &Arc<Session>, place: ConfigPosition) -> Result<Value,
                 start: positions.position(hover.range.start),
                 end: positions.position(hover.range.end),
             };
-            let kind = if markdown { "markdown" } else { "plaintext" };
-            json!({ "contents": { "kind": kind, "value": hover.text }, "range": range })
+            json!({ "contents": told.hover_contents(&hover.text), "range": range })
         })
     })
     .await

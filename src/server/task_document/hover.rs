@@ -36,16 +36,16 @@ pub(super) async fn hover(session: &Arc<Session>, place: &DocumentPosition) -> R
             .iter()
             .find(|message| message.id.as_str() == call.as_str() && is_output(message.kind));
         if let Some(output) = output {
-            return Ok(told(&markdown::fenced("", &output.text)));
+            return Ok(told(session, &markdown::fenced("", &output.text)));
         }
     }
     let transcript = document.transcript();
     let task = symbols::task_at(&rendering, offset).and_then(|task| transcript.view().task(task));
-    Ok(task.map_or(Value::Null, |task| told(&details(task))))
+    Ok(task.map_or(Value::Null, |task| told(session, &details(task))))
 }
 
-fn told(text: &str) -> Value {
-    json!({ "contents": { "kind": "markdown", "value": text } })
+fn told(session: &Session, text: &str) -> Value {
+    json!({ "contents": session.hover_contents(text) })
 }
 
 /// All that is known of a task beside what it said.
