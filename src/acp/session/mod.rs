@@ -686,7 +686,7 @@ impl Session {
         });
     }
 
-    /// The name of a branch before what it says; nothing for the request's own task.
+    /// Asks the client's user a question of the agent, unless that is done already.
     fn ask_question(&mut self, task: &TaskId, question: &PendingQuestion) {
         let key = question.question_id.to_string();
         if self.asked.contains_key(&key) {
