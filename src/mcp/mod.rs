@@ -474,8 +474,7 @@ fn tool_of(name: ServerToolName, described: &ToolDescription) -> ServerTool {
     // What can't be seen could hide words from the user that the model reads.
     let mut description = roo_text::render::visible(&described.description).into_owned();
     if description.len() > DESCRIPTION {
-        let end = (0..=DESCRIPTION).rev().find(|end| description.is_char_boundary(*end));
-        description.truncate(end.unwrap_or_default());
+        description.truncate(description.floor_char_boundary(DESCRIPTION));
         description.push_str(" … (cut)");
     }
     let hints = described.hints;

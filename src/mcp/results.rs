@@ -136,8 +136,7 @@ pub(super) fn text(origin: Origin<'_>, text: &str) -> ServerAnswer {
 /// A text without invisible characters, as far as it is kept, and what says that it was cut.
 fn cut(text: &str) -> (String, String) {
     let text = roo_text::render::visible(text);
-    let end = (0..=TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    let (kept, rest) = text.split_at(end);
+    let (kept, rest) = text.split_at(text.floor_char_boundary(TEXT));
     let cut = match rest.len() {
         0 => String::new(),
         left_out => format!("\n[{left_out} bytes left out: ask the server for less at once]"),

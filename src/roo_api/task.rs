@@ -945,10 +945,6 @@ fn derived(about: &str, params: &EventParams) -> MessageId {
 /// Cuts a text to its end.
 fn keep_end(text: &mut String) {
     if text.len() > 2 * OUTPUT {
-        let mut cut = text.len() - OUTPUT;
-        while !text.is_char_boundary(cut) {
-            cut += 1;
-        }
-        text.drain(..cut);
+        text.drain(..text.ceil_char_boundary(text.len() - OUTPUT));
     }
 }

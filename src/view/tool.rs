@@ -76,11 +76,7 @@ impl RunningCall {
         self.line_ends += line_ends(text);
         if self.output.len() > OUTPUT_BYTES {
             // Half of it at a time, so that not every piece moves all that is kept.
-            let mut from = self.output.len() - OUTPUT_BYTES / 2;
-            while !self.output.is_char_boundary(from) {
-                from += 1;
-            }
-            self.keep_from(from);
+            self.keep_from(self.output.ceil_char_boundary(self.output.len() - OUTPUT_BYTES / 2));
         }
         if self.line_ends > OUTPUT_LINES * 4 {
             let mut ends = self.output.rmatch_indices('\n').map(|(at, _)| at + 1);

@@ -132,7 +132,7 @@ fn run(kind: DocumentKind) -> io::Result<ExitCode> {
 
 /// Says on standard error why there is no text.
 fn fail(code: u8, reason: &str) -> io::Result<ExitCode> {
-    let end = (0..=REASON.min(reason.len())).rev().find(|&end| reason.is_char_boundary(end));
-    io::stderr().lock().write_all(&reason.as_bytes()[..end.unwrap_or_default()])?;
+    let end = reason.floor_char_boundary(REASON);
+    io::stderr().lock().write_all(&reason.as_bytes()[..end])?;
     Ok(ExitCode::from(code))
 }

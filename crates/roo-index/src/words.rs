@@ -22,8 +22,7 @@ const STOP_WORDS: &[&str] = &[
 
 /// The beginning of a text, of this many bytes at most.
 pub(crate) fn prefix(text: &str, longest: usize) -> &str {
-    let end = (0..=longest.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
+    &text[..text.floor_char_boundary(longest)]
 }
 
 /// Appends the words of a text, each followed by a blank.

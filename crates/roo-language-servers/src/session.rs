@@ -513,8 +513,7 @@ fn hover_text(answer: &Value) -> String {
         }
     }
     let mut text = of(&answer["contents"]);
-    let end = (0..=TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    text.truncate(end.unwrap_or_default());
+    text.truncate(text.floor_char_boundary(TEXT));
     text.trim().to_owned()
 }
 

@@ -151,7 +151,7 @@ impl Budget {
 
     fn text(&mut self, mut text: String) -> String {
         if text.len() > self.text {
-            let end = boundary(&text, self.text);
+            let end = text.floor_char_boundary(self.text);
             self.omitted.text += text.len() - end;
             text.truncate(end);
         }
@@ -215,17 +215,8 @@ impl Budget {
 }
 
 fn short(mut text: String) -> String {
-    text.truncate(boundary(&text, NAME));
+    text.truncate(text.floor_char_boundary(NAME));
     text
-}
-
-/// The last boundary of characters that is not beyond `limit`.
-fn boundary(text: &str, limit: usize) -> usize {
-    let mut end = limit.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    end
 }
 
 impl ToolResult {

@@ -30,11 +30,7 @@ pub(super) fn bounded(text: &str, limit: usize) -> Cow<'_, str> {
             shown.truncate(length);
             let digest = Digest::of(text).hex();
             let mark = format!("…{}", &digest[..16]);
-            let mut end = limit.saturating_sub(mark.len()).min(shown.len());
-            while !shown.is_char_boundary(end) {
-                end -= 1;
-            }
-            shown.truncate(end);
+            shown.truncate(shown.floor_char_boundary(limit.saturating_sub(mark.len())));
             shown.push_str(&mark);
             break;
         }

@@ -583,8 +583,7 @@ impl Conversation {
         // Before it is cut: a part of a secret isn't found.
         before.push_str(&self.mask.masked(text.trim().to_owned()));
         if before.len() > BRANCH {
-            let start = (before.len() - BRANCH..).find(|start| before.is_char_boundary(*start));
-            before.drain(..start.unwrap_or_default());
+            before.drain(..before.ceil_char_boundary(before.len() - BRANCH));
         }
         let fields = ToolCallUpdateFields::new().content(branch_content(before, None));
         told.push(call_update(call.clone(), fields));

@@ -317,8 +317,7 @@ async fn read_answer(
         }
         // Of a model that knows no limit.
         if text.len() + thought > longest {
-            let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-            text.truncate(end.unwrap_or_default());
+            text.truncate(text.floor_char_boundary(longest));
             return Ok(answer(text, true));
         }
     }

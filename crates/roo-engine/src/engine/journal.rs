@@ -114,10 +114,8 @@ struct LiveText {
 impl LiveText {
     /// Drops all but so many bytes of the end.
     fn cut_to(&mut self, length: usize) {
-        let Some(mut cut) = self.text.len().checked_sub(length) else { return };
-        while !self.text.is_char_boundary(cut) {
-            cut += 1;
-        }
+        let Some(cut) = self.text.len().checked_sub(length) else { return };
+        let cut = self.text.ceil_char_boundary(cut);
         self.text.drain(..cut);
         self.base += cut as u64;
     }

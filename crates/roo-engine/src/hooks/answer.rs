@@ -85,14 +85,10 @@ fn looks_withheld(stderr: &str) -> bool {
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let text = text.replace("\r\n", "\n");
     let text = text.trim();
-    let mut end = text.len().min(limit);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let kept = text.get(..end).unwrap_or_default();
+    let kept = &text[..text.floor_char_boundary(limit)];
     let shown = render::visible(kept);
     let safe = untrusted(&shown);
-    match text.len() - end {
+    match text.len() - kept.len() {
         0 => safe.into_owned(),
         left_out => format!("{safe}\n… [{left_out} bytes left out]"),
     }

@@ -122,10 +122,7 @@ impl RunningCommand {
                 let _ = awaited.swap_remove(index).1.send(());
             }
         }
-        let mut surplus = recent.len().saturating_sub(SEARCHED);
-        while !recent.is_char_boundary(surplus) {
-            surplus += 1;
-        }
+        let surplus = recent.ceil_char_boundary(recent.len().saturating_sub(SEARCHED));
         recent.drain(..surplus);
     }
 

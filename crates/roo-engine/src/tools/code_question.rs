@@ -244,8 +244,7 @@ fn answer_of(kind: CodeQuestionKind, result: CodeAskResult) -> Option<Answer> {
         }
         CodeQuestionKind::Hover => {
             let text = text.filter(|text| !text.trim().is_empty())?;
-            let end = (0..=TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-            Answer::Text(text.get(..end?)?.trim().to_owned())
+            Answer::Text(text[..text.floor_char_boundary(TEXT)].trim().to_owned())
         }
         // It took the question for another one.
         CodeQuestionKind::Actions if !places.is_empty() => return None,

@@ -66,8 +66,7 @@ fn shown(RequestDiff { text: diff, files }: &RequestDiff) -> Outcome {
         return Outcome::new(ToolStatus::Ok, text, "No changes");
     }
     let summary = format!("Changes of {}", render::counted(*files, "file"));
-    let end = (0..=RESULT_BYTES.min(diff.len())).rev().find(|&end| diff.is_char_boundary(end));
-    let kept = diff.get(..end.unwrap_or_default()).unwrap_or_default();
+    let kept = &diff[..diff.floor_char_boundary(RESULT_BYTES)];
     let text = match kept.len() < diff.len() {
         true => format!("{kept}\n(The diff is cut off here. Name a file by `path` to see its changes.)"),
         false => kept.to_owned(),

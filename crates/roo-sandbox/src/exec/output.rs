@@ -286,10 +286,7 @@ fn valid(bytes: Vec<u8>) -> String {
 
 /// At most `limit` bytes from the front, whole lines unless that would lose half of them.
 fn beginning(text: &str, limit: usize) -> &str {
-    let mut border = limit.min(text.len());
-    while !text.is_char_boundary(border) {
-        border -= 1;
-    }
+    let border = text.floor_char_boundary(limit);
     match text[..border].rfind('\n') {
         Some(newline) if newline >= border / 2 => &text[..=newline],
         _ => &text[..border],
@@ -298,10 +295,7 @@ fn beginning(text: &str, limit: usize) -> &str {
 
 /// At most `limit` bytes from the back, whole lines unless that would lose half of them.
 fn end(text: &str, limit: usize) -> &str {
-    let mut border = text.len().saturating_sub(limit);
-    while !text.is_char_boundary(border) {
-        border += 1;
-    }
+    let border = text.ceil_char_boundary(text.len().saturating_sub(limit));
     let text = &text[border..];
     match text.find('\n') {
         Some(newline) if newline < text.len() / 2 => &text[newline + 1..],

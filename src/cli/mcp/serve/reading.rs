@@ -107,8 +107,8 @@ pub(super) async fn list(requests: &Requests, limit: usize) -> Result<TaskList, 
 /// A page of a task's document: from a byte on, with the way to the next page.
 pub(super) async fn page(requests: &Requests, task: &TaskId, from: usize) -> Result<String, RequestError> {
     let text = whole_document(requests, task).await?;
-    let start = floor(&text, from);
-    let end = floor(&text, start.saturating_add(PAGE));
+    let start = text.floor_char_boundary(from);
+    let end = text.floor_char_boundary(start.saturating_add(PAGE));
     let page = &text[start..end];
     Ok(match text.len().saturating_sub(end) {
         0 => page.to_owned(),
@@ -119,7 +119,7 @@ pub(super) async fn page(requests: &Requests, task: &TaskId, from: usize) -> Res
 /// A task's document, cut where it is very long.
 pub(super) async fn document(requests: &Requests, task: &TaskId) -> Result<String, RequestError> {
     let text = whole_document(requests, task).await?;
-    let end = floor(&text, RESOURCE);
+    let end = text.floor_char_boundary(RESOURCE);
     Ok(match text.len() - end {
         0 => text,
         rest => format!("{}\n\n({rest} more bytes: read_task has them)", &text[..end]),
@@ -151,15 +151,6 @@ pub(super) async fn events(requests: &Requests, task: &TaskId) -> Result<String,
     }
     lines.reverse();
     Ok(lines.iter().map(|line| format!("{line}\n")).collect())
-}
-
-/// The largest place in a text that is not behind `at` and lies between characters.
-fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 /// Answers a question about the trace, as lines of text.

@@ -388,11 +388,7 @@ pub(super) fn bounded(result: ToolResult, longest: u64) -> ToolResult {
 
 /// The longest beginning of a text within so many bytes.
 pub(super) fn beginning(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// The size of an item.

@@ -20,10 +20,7 @@ pub(in crate::engine) fn turns(items: &[&Item], longest: usize) -> String {
             return text;
         }
     }
-    let mut start = text.len() - longest.min(text.len());
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
+    let start = text.ceil_char_boundary(text.len().saturating_sub(longest));
     format!("(Earlier turns are left out.)\n{}", &text[start..])
 }
 
@@ -62,10 +59,7 @@ fn cut(text: &str, bound: usize) -> String {
     if text.len() <= bound {
         return text.to_owned();
     }
-    let mut tail = text.len() - bound / 3;
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let tail = text.ceil_char_boundary(text.len() - bound / 3);
     let head = beginning(text, bound / 3 * 2);
     format!("{head}\n(… {} bytes left out …)\n{}", tail - head.len(), &text[tail..])
 }

@@ -163,9 +163,8 @@ fn head_and_tail(text: &str, limit: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let half = limit / 2;
-    let head = (0..=half).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let tail = (text.len() - half..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
-    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    let head = &text[..text.floor_char_boundary(half)];
+    let tail = &text[text.ceil_char_boundary(text.len() - half)..];
     let missing = text.len() - head.len() - tail.len();
     Cow::Owned(format!("{head}\n[... {missing} bytes left out ...]\n{tail}"))
 }
