@@ -56,7 +56,7 @@
         return stream(request2, taskId, at, event.id, event.say, event.offset, event.text);
       case "tool.output":
         return callOf(request2, taskId, event.toolCallId, (item) => ({
-          output: placed(item.output, event.offset, event.text)
+          output: printed(item.output, event.offset, event.text)
         }));
       case "tree.changed":
         return treeChanged(request2, event.nodes);
@@ -253,8 +253,8 @@
     if (message3.say === "api_req_started") return requested(request2, taskId, at, message3);
     if (["checkpoint_saved", "mcp_server_request_started", "mcp_server_response"].includes(message3.say)) return request2;
     if (message3.say === "command_output") {
-      const whole = callOf(request2, taskId, message3.id, () => ({ output: message3.text }));
-      if (whole !== request2) return whole;
+      const told = callOf(request2, taskId, message3.id, () => ({ output: whole(message3.text) }));
+      if (told !== request2) return told;
     }
     const item = {
       kind: "message",
@@ -326,7 +326,7 @@
       streaming,
       callId: void 0,
       running: void 0,
-      output: "",
+      output: NO_OUTPUT,
       status: void 0,
       summary: "",
       exitCode: void 0,
@@ -406,6 +406,28 @@
   function placed(text2, offset, piece) {
     const bytes = encoder.encode(text2);
     return (offset >= bytes.length ? text2 : decoder.decode(bytes.subarray(0, offset))) + piece;
+  }
+  var OUTPUT_LIMIT = 64 * 1024;
+  var NO_OUTPUT = { text: "", base: 0, length: 0 };
+  function whole(text2) {
+    return { text: text2, base: 0, length: encoder.encode(text2).length };
+  }
+  function printed({ text: text2, base: base2, length }, offset, piece) {
+    const added = encoder.encode(piece).length;
+    const end = base2 + length;
+    if (offset >= end) return shortened({ text: text2 + piece, base: base2 + offset - end, length: length + added });
+    if (offset <= base2) return shortened({ text: piece, base: offset, length: added });
+    return shortened({ text: placed(text2, offset - base2, piece), base: base2, length: offset - base2 + added });
+  }
+  function shortened(output) {
+    if (output.length <= OUTPUT_LIMIT) return output;
+    const bytes = encoder.encode(output.text);
+    let from = bytes.length - OUTPUT_LIMIT / 2;
+    const line = bytes.indexOf(10, from) + 1;
+    if (line > 0 && line < bytes.length - OUTPUT_LIMIT / 4) from = line;
+    while (((bytes[from] ?? 0) & 192) === 128) from += 1;
+    const text2 = decoder.decode(bytes.subarray(from));
+    return { text: text2, base: output.base + from, length: bytes.length - from };
   }
   function parsed(text2) {
     try {
@@ -6706,7 +6728,9 @@
     const asked = item.approvals.at(-1);
     const details = [];
     if (asked && isDiff(asked.subject)) details.push(diff(asked.subject));
-    if (item.output) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.output));
+    const { text: text2, base: base2 } = item.output;
+    if (text2) details.push(h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, base2 > 0 ? `… earlier output left out
+${text2}` : text2));
     for (const [index, url] of item.images.entries()) {
       const picture = image(url, `Picture ${index + 1}`);
       if (picture) details.push(picture);
@@ -7350,7 +7374,7 @@
   var restart = h(
     "section",
     { id: "restart", "aria-label": "Changed settings", hidden: true },
-    h("p", {}, "Changed settings take effect when the running task stops."),
+    h("p", {}, "Changed settings and folders take effect when the running task stops."),
     h("button", { type: "button", class: "secondary", click: () => post({ type: "restart" }) }, "Restart now")
   );
   var welcome = h("div", { id: "welcome" });
@@ -8407,16 +8431,21 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       if (this.#connected) this.#parts.connection()?.notify("roo/options/didChange", { options: initializationOptions((key) => settings.inspect(key)) });
     }
     /** What the server learns only at its start has changed: it is started anew as soon as nothing runs. */
-    async restartNeeded() {
+    async restartNeeded(text2 = "Roo: the changed setting takes effect when the server restarts.") {
       const connection2 = this.#parts.connection();
       if (connection2?.isRunning && !connection2.isTyped) {
         const yes = "Restart";
-        const text2 = "Roo: the changed setting takes effect when the server restarts.";
         if (await window2.showInformationMessage(text2, yes) === yes) await this.#parts.restart();
         return;
       }
       this.#updateContext({ restartPending: true });
       this.#restartIfIdle();
+    }
+    /** The workspace has other folders. The server works in those of its start. */
+    async foldersChanged() {
+      await this.restartNeeded("Roo: agents work in the changed folders when the server restarts.");
+      if (!this.#context.restartPending) return;
+      void window2.showInformationMessage("Roo: agents work in the changed folders when the server restarts, as soon as no task runs.");
     }
     /** Starts the server anew, and lets the requests go on that this interrupts. */
     async restartAndResume() {
