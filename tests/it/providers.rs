@@ -293,6 +293,9 @@ mod rendering {
         for (name, level, taken) in [
             ("gpt-5", "none", "minimal"),
             ("gpt-5", "xhigh", "high"),
+            ("gpt-5", "max", "high"),
+            ("gpt-5.4", "max", "xhigh"),
+            ("gpt-6-sol", "max", "max"),
             ("gpt-5.1", "minimal", "low"),
             ("gpt-5.1-codex-max", "xhigh", "xhigh"),
             ("gpt-6-sol", "none", "none"),

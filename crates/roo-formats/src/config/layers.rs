@@ -786,7 +786,7 @@ redactSecrets: false
         /c/config.yaml:1:59: profiles.x.pricePerMillion.input: must be an amount of 0 or more
         /c/config.yaml:1:44: profiles.x.condense: must be one of `auto`, `off`, or an object
         /c/config.yaml:1:56: profiles.x.condense.threshold: must be a number of at least 5 and at most 100
-        /c/config.yaml:1:45: profiles.x.reasoning: must be one of `none`, `minimal`, `low`, `medium`, `high`, `xhigh`; did you mean `high`?
+        /c/config.yaml:1:45: profiles.x.reasoning: must be one of `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`; did you mean `high`?
         /c/config.yaml:1:26: profiles.x.provider: must be one of `anthropic`, `openai`, `openai-responses`, `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`
         "#);
         let fields = object(json!({ "provider": "openai", "headers": "sk-1" }));

@@ -270,8 +270,10 @@ pub enum Reasoning {
     Medium,
     /// Much.
     High,
-    /// As much as the model can.
+    /// Very much.
     Xhigh,
+    /// As much as the model can.
+    Max,
 }
 
 /// HTTP headers by name. Values may be credentials, so [`fmt::Debug`] shows the names only.

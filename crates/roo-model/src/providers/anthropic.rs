@@ -132,7 +132,7 @@ fn thinking_budget(reasoning: Reasoning, max_tokens: u64) -> Option<u64> {
         Reasoning::Low => 20,
         Reasoning::Medium => 50,
         Reasoning::High => 80,
-        Reasoning::Xhigh => 95,
+        Reasoning::Xhigh | Reasoning::Max => 95,
     };
     let budget = (max_tokens / 100).saturating_mul(percent).max(SMALLEST_BUDGET);
     (budget < max_tokens).then_some(budget)

@@ -84,6 +84,7 @@ fn effort(reasoning: Reasoning) -> &'static str {
         Reasoning::Medium => "medium",
         Reasoning::High => "high",
         Reasoning::Xhigh => "xhigh",
+        Reasoning::Max => "max",
     }
 }
 

@@ -118,7 +118,7 @@ fn thinking(model: &str, reasoning: Reasoning) -> Value {
         Reasoning::Minimal => (least, 1024),
         Reasoning::Low => ("LOW", 1024),
         Reasoning::Medium => ("MEDIUM", 8192),
-        Reasoning::High | Reasoning::Xhigh => ("HIGH", 24_576),
+        Reasoning::High | Reasoning::Xhigh | Reasoning::Max => ("HIGH", 24_576),
     };
     let shown = reasoning != Reasoning::None;
     if is_before_3(model) {

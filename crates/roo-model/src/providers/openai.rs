@@ -111,6 +111,7 @@ pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
         Reasoning::None if is_before(5, 1) => Reasoning::Minimal,
         Reasoning::None if !is_before(6, 2) => Reasoning::Low,
         Reasoning::Minimal if !is_before(5, 1) => Reasoning::Low,
+        Reasoning::Max if is_before(5, 6) => taken_effort(model, Reasoning::Xhigh),
         Reasoning::Xhigh if is_before(5, 2) && !model.contains("codex-max") => Reasoning::High,
         level => level,
     }
