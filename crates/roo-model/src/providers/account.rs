@@ -2,7 +2,8 @@
 
 use reqwest::Url;
 
-use super::key::{Key, Secret};
+use super::key::Key;
+use super::secret::Secret;
 use roo_protocol::ids::Digest;
 
 /// An endpoint's host, with the key that it is asked with. Says neither: only whether two are the same.

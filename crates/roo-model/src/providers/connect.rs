@@ -7,12 +7,13 @@ use super::gemini::GenerateContent;
 use super::http::Endpoint;
 use super::http_format::HttpFormat;
 use super::http_model::HttpModel;
-use super::key::{Key, KeyCommand, Secret, StoredKey, is_usable};
+use super::key::{Key, KeyCommand, StoredKey};
 use super::key_store::KeyStore;
 use super::listed::ListedModel;
 use super::openai::ChatCompletions;
 use super::responses::Responses;
 use super::scripted::{Script, Scripted};
+use super::secret::{Secret, is_usable};
 use super::{Model, ModelError, ModelErrorKind};
 use roo_formats::config::{Profile, WireFormat};
 

@@ -23,7 +23,8 @@ use tokio::time::{Instant, Sleep, timeout};
 
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat};
-use super::key::{Key, RequestKey, Secret};
+use super::key::{Key, RequestKey};
+use super::secret::Secret;
 use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
 use roo_formats::config::{Profile, WireFormat};

@@ -1,9 +1,9 @@
-//! Keys of model endpoints: where they come from, and a type that can't be printed.
+//! Keys of model endpoints: where they come from.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use roo_process::{ProcessEnd, run_for_output};
@@ -12,33 +12,13 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::key_store::read_key;
+use super::secret::{Secret, is_usable};
 use super::{ModelError, ModelErrorKind};
 
 /// Time that a key command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// No key is longer than this.
 const KEY_LIMIT: u64 = 64 * 1024;
-
-/// Text that must not be shown or logged.
-#[derive(Clone)]
-pub(super) struct Secret(Arc<str>);
-
-impl Secret {
-    pub(super) fn new(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// The text, for a request header and for finding it in what a provider says.
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// Sources of an endpoint's key.
 #[derive(Debug)]
@@ -187,11 +167,6 @@ impl KeyCommand {
             ),
         )
     }
-}
-
-/// Returns whether this can stand in a request header: visible ASCII, one line.
-pub fn is_usable(key: &str) -> bool {
-    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

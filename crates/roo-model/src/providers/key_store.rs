@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-use super::key::{Secret, is_usable};
+use super::secret::{Secret, is_usable};
 use roo_durable::PrivateFile;
 use roo_formats::config::{Directories, Profile};
 

@@ -28,19 +28,20 @@ mod rendering;
 mod repeated_event;
 mod responses;
 mod scripted;
+mod secret;
 mod source;
 
 pub use account::AccountId;
 pub use connect::{KeyState, check_key, connect, key_state, list_models};
 pub use embeddings::Embeddings;
 pub use image_generation::{ImageModel, ImageRequest};
-pub use key::is_usable as is_usable_key;
 pub use key_store::{KeyStore, StoreKeyError};
 pub use listed::ListedModel;
 pub use offered::{known_models, offered_models};
 pub use probe::{Probe, probe};
 pub use rendering::Rendered;
 pub use scripted::{Script, Scripted};
+pub use secret::is_usable as is_usable_key;
 pub use source::{ConfiguredModels, ModelSource};
 
 use std::sync::Arc;
