@@ -259,6 +259,20 @@ mod rendering {
     }
 
     #[tokio::test]
+    async fn instructions_stand_first_where_openai_would_put_them_last() {
+        let newer = body("openai-responses", hello(), json!({ "model": "gpt-6.2-sol" })).await;
+        assert_eq!(newer["instructions"], Value::Null);
+        assert_eq!(newer["input"][0]["role"], "developer");
+        assert_eq!(newer["input"][0]["content"][0]["text"], "You are a tester.");
+        assert_eq!(newer["input"][1]["role"], "user");
+        let older = body("openai-responses", hello(), json!({ "model": "gpt-6-sol" })).await;
+        assert_eq!(
+            (&older["instructions"], &older["input"][0]["role"]),
+            (&json!("You are a tester."), &json!("user"))
+        );
+    }
+
+    #[tokio::test]
     async fn what_follows_results_goes_into_the_last_one_for_mistral() {
         let items = conversation("openai")[..4].to_vec();
         let roles = |body: &Value| -> Vec<String> {
@@ -299,7 +313,11 @@ mod rendering {
             ("gpt-5.1", "minimal", "low"),
             ("gpt-5.1-codex-max", "xhigh", "xhigh"),
             ("gpt-6-sol", "none", "none"),
-            ("gpt-6.2-sol", "none", "low"),
+            ("gpt-6.1-sol", "none", "low"),
+            ("gpt-6-astra", "none", "low"),
+            ("gpt-5.2-codex", "none", "low"),
+            ("o3", "max", "high"),
+            ("o3", "minimal", "low"),
         ] {
             let responses = body("openai-responses", hello(), more(name, level)).await;
             assert_eq!(responses["reasoning"]["effort"], taken, "{name} {level}");
@@ -309,6 +327,9 @@ mod rendering {
             ("gemini-2.5-pro", "medium", json!({ "thinkingBudget": 8192, "includeThoughts": true })),
             ("gemini-3.1-pro-preview", "low", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
             ("gemini-3.5-flash", "xhigh", json!({ "thinkingLevel": "HIGH", "includeThoughts": true })),
+            ("gemini-3.5-flash", "none", json!({ "thinkingLevel": "MINIMAL", "includeThoughts": false })),
+            ("gemini-3.8-flash", "none", json!({ "thinkingLevel": "LOW", "includeThoughts": false })),
+            ("gemini-3.1-pro-preview", "minimal", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
             ("gemini-4-argon", "minimal", json!({ "thinkingLevel": "LOW", "includeThoughts": true })),
         ] {
             let body = body("gemini", hello(), more(model, level)).await;

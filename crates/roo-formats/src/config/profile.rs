@@ -256,8 +256,8 @@ impl ToolChoice {
     }
 }
 
-/// Levels of a model's thinking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Levels of a model's thinking, from none to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
     /// Not at all.

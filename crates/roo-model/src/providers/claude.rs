@@ -23,7 +23,7 @@ pub(super) struct Claude {
 
 impl Claude {
     /// Version of a name without one, such as `claude-opus-latest`.
-    const UNNAMED: ModelVersion = ModelVersion::new(5, 0);
+    const UNNAMED: ModelVersion = ModelVersion::new(5, 5);
 
     /// The model of a name, whatever an endpoint puts around it. None for other models.
     pub(super) fn from_name(name: &str) -> Option<Self> {
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(asked(name, None), (adaptive(), None, true), "{name}");
             assert_eq!(asked(name, Some(Reasoning::None)), (adaptive(), Some("low"), true), "{name}");
         }
-        assert_eq!(asked("~anthropic/claude-opus-latest", None), (adaptive(), None, false));
+        assert_eq!(asked("~anthropic/claude-opus-latest", None), (adaptive(), None, true));
         assert_eq!(Claude::from_name("gpt-5.1"), None);
         for name in ["claude-3-7-sonnet-20250219", "claude-haiku-4-5", "claude-opus-4-6"] {
             assert!(!Claude::from_name(name).unwrap().thinks_by_effort(), "{name}");

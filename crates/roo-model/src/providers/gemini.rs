@@ -110,9 +110,10 @@ fn is_before_3(model: &str) -> bool {
 
 /// The budgets are those that Google gives for the effort levels of its OpenAI-compatible endpoint.
 fn thinking(model: &str, reasoning: Reasoning) -> Value {
-    // From Gemini 4 on, `LOW` is the least.
-    let is_before_4 = ModelVersion::of_gemini(model).is_none_or(|version| version < ModelVersion::new(4, 0));
-    let least = if is_before_4 { "MINIMAL" } else { "LOW" };
+    // Only small and older ones have less.
+    let is_flash_before_3_6 = model.contains("flash")
+        && ModelVersion::of_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 6));
+    let least = if is_flash_before_3_6 || model.contains("flash-lite") { "MINIMAL" } else { "LOW" };
     let (level, budget) = match reasoning {
         Reasoning::None => (least, 0),
         Reasoning::Minimal => (least, 1024),

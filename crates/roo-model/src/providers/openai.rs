@@ -102,17 +102,26 @@ pub(super) fn always_reasons(model: &str) -> bool {
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The level of effort that a model takes which is nearest to this one. OpenAI's models differ in their least and their
-/// highest.
+/// The level of effort that a model of OpenAI's takes which is nearest to this one; for others, the level itself.
 pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
-    let Some(version) = ModelVersion::of_gpt(model) else { return level };
+    let Some(version) = ModelVersion::of_gpt(model) else {
+        return if always_reasons(model) { level.clamp(Reasoning::Low, Reasoning::High) } else { level };
+    };
     let is_before = |major, minor| version < ModelVersion::new(major, minor);
-    match level {
-        Reasoning::None if is_before(5, 1) => Reasoning::Minimal,
-        Reasoning::None if !is_before(6, 2) => Reasoning::Low,
-        Reasoning::Minimal if !is_before(5, 1) => Reasoning::Low,
-        Reasoning::Max if is_before(5, 6) => taken_effort(model, Reasoning::Xhigh),
-        Reasoning::Xhigh if is_before(5, 2) && !model.contains("codex-max") => Reasoning::High,
+    let is_codex = model.contains("codex");
+    let least = match is_before(5, 1) {
+        _ if is_codex || model.contains("astra") || !is_before(6, 1) => Reasoning::Low,
+        true => Reasoning::Minimal,
+        false => Reasoning::None,
+    };
+    let most = match is_before(5, 2) {
+        true if !model.contains("codex-max") => Reasoning::High,
+        _ if is_before(5, 6) => Reasoning::Xhigh,
+        _ => Reasoning::Max,
+    };
+    match level.clamp(least, most) {
+        // They have either this or none at all.
+        Reasoning::Minimal if least == Reasoning::None => Reasoning::Low,
         level => level,
     }
 }
@@ -131,10 +140,15 @@ fn refuses_user_after_results(model: &str) -> bool {
         .any(|family| name.contains(family))
 }
 
-/// Returns whether an endpoint refuses calls of the model without the thinking before them. What another model thought is not
-/// sent.
-fn wants_thinking_of_calls(host: &str) -> bool {
-    ["deepseek.com", "moonshot.ai", "moonshot.cn"].iter().any(|domain| host.ends_with(domain))
+/// What stands for the thinking before calls of another model, whose thinking is not sent, where an endpoint refuses calls
+/// without any.
+fn foreign_thinking(host: &str) -> Option<&'static str> {
+    match host {
+        host if host.ends_with("deepseek.com") => Some(""),
+        // These take an empty one for none.
+        host if host.ends_with("moonshot.ai") || host.ends_with("moonshot.cn") => Some(" "),
+        _ => None,
+    }
 }
 
 /// Marks the end of what is to be cached.
@@ -242,8 +256,8 @@ fn assistant_message(parts: Vec<AssistantPart<'_>>, options: &RequestOptions) ->
     }
     let content = if texts.is_empty() { Value::Null } else { texts.join("\n\n").into() };
     let mut message = json!({ "role": "assistant", "content": content });
-    if !calls.is_empty() && wants_thinking_of_calls(&options.host) {
-        reasoning.entry("reasoning_content").or_insert_with(|| "".into());
+    if let Some(thinking) = foreign_thinking(&options.host).filter(|_| !calls.is_empty()) {
+        reasoning.entry("reasoning_content").or_insert_with(|| thinking.into());
     }
     for (field, value) in reasoning {
         message[field] = value;
@@ -777,7 +791,7 @@ mod tests {
             assistant_message(vec![call], &options(host, "m"))["reasoning_content"].clone()
         };
         assert_eq!(message("api.deepseek.com"), "");
-        assert_eq!(message("api.moonshot.ai"), "");
+        assert_eq!(message("api.moonshot.ai"), " ");
         assert_eq!(message("api.openai.com"), Value::Null);
     }
 

@@ -463,6 +463,40 @@ mod tests {
     }
 
     #[test]
+    fn so_does_one_that_is_asked_by_responses() {
+        let (origin, format) = ("openai+openai-responses/gpt-6.2-sol", &responses::Responses);
+        let rendered = Rendered::default();
+        let mut items = Items::from(vec![Item::User { text: "a".into(), images: vec![] }]);
+        let mut before = Vec::<Value>::new();
+        for turn in 0..4 {
+            let request = ModelRequest {
+                system: "You are a tester.".into(),
+                items: items.clone(),
+                rendered: rendered.clone(),
+                tail: Some(format!("It is 12:0{turn}.")),
+                tools: Arc::new([]),
+                protocol: ToolProtocol::Native,
+                mode: "code".into(),
+                max_tokens: None,
+            };
+            let body = rendered.body(format, &request, &options(origin));
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let input = body["input"].as_array().unwrap().clone();
+            assert_eq!(input[..before.len()], before, "turn {turn}");
+            assert!(input.last().unwrap().to_string().contains(&format!("It is 12:0{turn}.")));
+            before = input;
+            let reasoning = AssistantBlock::Thinking {
+                text: String::new(),
+                opaque: Some(json!({ "type": "reasoning", "id": "rs_1", "summary": [] })),
+                origin: origin.into(),
+            };
+            let text = AssistantBlock::Text { text: format!("answer {turn}") };
+            items.push(Item::Assistant { blocks: vec![reasoning, text] });
+            items.push(Item::User { text: format!("user {turn}"), images: vec![] });
+        }
+    }
+
+    #[test]
     fn nothing_is_left_of_a_conversation_that_can_be_rendered_again() {
         let request = ModelRequest {
             system: "".into(),

@@ -14,7 +14,7 @@ use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
 use super::openai::{always_reasons, stream_fault, taken_effort};
 use super::{Finish, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_formats::config::{Price, Reasoning};
+use roo_formats::config::{ModelVersion, Price, Reasoning};
 use roo_protocol::task::Usage;
 
 /// The Responses API.
@@ -49,10 +49,17 @@ impl HttpFormat for Responses {
             body["tools"] = tools.into();
             body["parallel_tool_calls"] = true.into();
         }
+        let mut first = Vec::new();
         if !request.system.trim().is_empty() {
-            body["instructions"] = (*request.system).into();
+            // Newer models put the instructions behind the conversation, where nothing of them is cached.
+            if checks_conversation(&options.model) {
+                let content = json!([{ "type": "input_text", "text": &*request.system }]);
+                first.push(json!({ "type": "message", "role": "developer", "content": content }));
+            } else {
+                body["instructions"] = (*request.system).into();
+            }
         }
-        body["input"] = json!([]);
+        body["input"] = first.into();
         fields(body)
     }
 
@@ -67,9 +74,20 @@ impl HttpFormat for Responses {
         }
     }
 
+    fn keeps_tails(&self, options: &RequestOptions) -> bool {
+        checks_conversation(&options.model)
+    }
+
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
         Box::new(Stream::new(prices))
     }
+}
+
+/// Returns whether the reasoning of a model counts only as long as the conversation before it is as it was.
+///
+/// Source: <https://developers.openai.com/api/docs/guides/latest-model>.
+fn checks_conversation(model: &str) -> bool {
+    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(6, 2))
 }
 
 /// Not strict: a strict schema would have to require every parameter.
