@@ -445,6 +445,8 @@ impl Attached {
             (Some(_), Ok(answer)) => match serde_json::from_value::<AnswerResult>(answer) {
                 Ok(AnswerResult { waits: true, .. }) => {
                     self.waiting_again(given);
+                    // It is asked once more, in the place of what was shown meanwhile.
+                    self.end_line()?;
                     None
                 }
                 Ok(answer) => problem_of(&answer),

@@ -420,6 +420,11 @@ impl Viewer {
         io::stderr().lock().write_all(tree.as_bytes())
     }
 
+    /// Returns whether somebody at the terminal decides.
+    fn asks_user(&self) -> bool {
+        self.terminal && matches!(self.answerer.on_ask, OnAsk::Ask)
+    }
+
     /// The option to choose, and the words that go with it; none leaves the question waiting.
     pub(super) async fn choose(&self, approval: &PendingApproval) -> Option<(String, Option<String>)> {
         if (self.answerer.leaves)(approval) {
@@ -746,7 +751,7 @@ impl<'a> Watch<'a> {
             // It is void by now.
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => {}
             Event::ApprovalRequested { approval } => {
-                if !self.still_waits(&params.task_id, approval).await? {
+                if self.viewer.asks_user() && !self.still_waits(&params.task_id, approval).await {
                     return Ok(None);
                 }
                 self.viewer.clear()?;
@@ -813,13 +818,14 @@ impl<'a> Watch<'a> {
     /// Returns whether an approval that was asked still waits. While another one was before the user, a standing rule that
     /// they made may have decided it, or it may have been asked again and answered. One that is being judged again is asked
     /// again if it has to be.
-    async fn still_waits(&self, task: &TaskId, asked: &PendingApproval) -> Result<bool, CliError> {
-        let now = self.stop.engine.resumable(&self.stop.task).await?;
+    async fn still_waits(&self, task: &TaskId, asked: &PendingApproval) -> bool {
+        // Where that can't be told, the answer is refused if it comes too late.
+        let Ok(now) = self.stop.engine.resumable(&self.stop.task).await else { return true };
         let is_waiting = now.nodes.iter().any(|node| node.id == *task && node.state == TaskState::Waiting);
         let is_same = |waiting: &PendingApproval| {
             waiting.approval_id == asked.approval_id && waiting.digest == asked.digest
         };
-        Ok(is_waiting && now.approvals.iter().any(|(_, waiting)| is_same(waiting)))
+        is_waiting && now.approvals.iter().any(|(_, waiting)| is_same(waiting))
     }
 
     /// An approval or a question has its answer, or is void.

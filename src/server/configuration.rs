@@ -22,16 +22,17 @@ const DEADLINE: Duration = Duration::from_secs(60);
 #[error("the editor does not answer workspace/configuration, so what the workspace refuses is not known")]
 pub(super) struct Unanswered;
 
-/// Asks the client for what the workspace says; none where it has nothing to say. It is waited for: nothing may be allowed
-/// meanwhile that the answer takes away.
-pub(super) async fn asked_of(client: &Client) -> Result<Option<Value>, Unanswered> {
+/// Asks the client for what the workspace says; none where it has nothing to say. Where the answer is `slow`, the user is told
+/// that, in these words.
+pub(super) async fn asked_of(client: &Client, slow: Option<&str>) -> Result<Option<Value>, Unanswered> {
     let item = ConfigurationItem { scope_uri: None, section: Some("roo".to_owned()) };
     let mut asked = std::pin::pin!(client.configuration(vec![item]));
     let answer = match tokio::time::timeout(SLOW, &mut asked).await {
         Ok(answer) => answer,
         Err(_) => {
-            let message = "roo: the editor has not sent its settings yet (workspace/configuration); no task starts before";
-            client.show_message(MessageType::WARNING, message).await;
+            if let Some(message) = slow {
+                client.show_message(MessageType::WARNING, message).await;
+            }
             tokio::time::timeout(DEADLINE, asked).await.map_err(|_| Unanswered)?
         }
     };

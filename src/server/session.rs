@@ -1,9 +1,9 @@
 //! One connection: what was settled with its client, its documents, and the engine behind it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
@@ -13,7 +13,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
 use super::config_files::ConfigFiles;
-use super::configuration::asked_of;
+use super::configuration::{Unanswered, asked_of};
 use super::editor::ClientEditor;
 use super::negotiated::Negotiated;
 use super::review_drafts::ReviewDrafts;
@@ -62,8 +62,12 @@ pub(super) struct Session {
     /// The place of this connection among those that share its engine.
     membership: Mutex<Option<Membership>>,
     told_settings: Mutex<ToldSettings>,
+    /// When the client was last found to give no answer about its settings.
+    unanswered: Mutex<Option<Instant>>,
     /// Held while the client is asked for its settings anew.
     asking: tokio::sync::Mutex<()>,
+    /// The number of times that they changed.
+    changes: AtomicU64,
     start: Start,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
@@ -104,7 +108,9 @@ impl Session {
             engine_source,
             membership: Mutex::default(),
             told_settings: Mutex::default(),
+            unanswered: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
+            changes: AtomicU64::default(),
             start,
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
@@ -147,7 +153,8 @@ impl Session {
 
     /// The engine. Made at `initialized`, or when it is needed first.
     pub(super) async fn services(self: &Arc<Self>) -> Result<&Arc<WorkspaceServices>, Error> {
-        self.services.get_or_try_init(|| self.build()).await
+        let wanted = Instant::now();
+        self.services.get_or_try_init(|| self.build(wanted)).await
     }
 
     /// The engine, for a `roo/*` request of a client that opted in.
@@ -162,13 +169,14 @@ impl Session {
         Err(Error { code: ErrorCode::MethodNotFound, message: message.into(), data: None })
     }
 
-    async fn build(self: &Arc<Self>) -> Result<Arc<WorkspaceServices>, Error> {
+    /// The engine that was `wanted` at some time.
+    async fn build(self: &Arc<Self>, wanted: Instant) -> Result<Arc<WorkspaceServices>, Error> {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
         let (file, clock) = (self.process.directories.config_file(), Arc::clone(&self.process.clock));
         let options = Layer::from_initialization_options(&negotiated.options);
-        let said = if negotiated.configuration { asked_of(&self.client).await } else { Ok(None) };
+        let said = if negotiated.configuration { self.said_at_start(wanted).await } else { Ok(None) };
         let said = said.map_err(|error| Error {
             code: ErrorCode::InternalError,
             message: error.to_string().into(),
@@ -214,6 +222,21 @@ impl Session {
         Ok(services)
     }
 
+    /// What the client says of its settings. It is waited for: nothing may be allowed that the answer takes away.
+    async fn said_at_start(&self, wanted: Instant) -> Result<Option<Value>, Unanswered> {
+        let unanswered = || self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that waited for the same question are told together.
+        if unanswered().is_some_and(|last| last > wanted) {
+            return Err(Unanswered);
+        }
+        let slow = "roo: the editor has not sent its settings yet (workspace/configuration); no task starts before";
+        let said = asked_of(&self.client, Some(slow)).await;
+        if said.is_err() {
+            *unanswered() = Some(Instant::now());
+        }
+        said
+    }
+
     /// The editor behind the client, if it takes edits.
     fn editor(&self, negotiated: &Negotiated) -> Option<Arc<dyn Editor>> {
         negotiated.edits.map(|edits| -> Arc<dyn Editor> {
@@ -247,14 +270,16 @@ impl Session {
             return self.workspace_said(said).await;
         }
         let this = Arc::clone(self);
+        let change = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
         // Apart from the handler: the client may take its time, and has other requests.
         self.spawn(async move {
             // An earlier answer that comes late must not replace a later one.
             let _turn = this.asking.lock().await;
-            if this.services().await.is_err() {
+            let is_newest = this.changes.load(Ordering::Relaxed) == change;
+            if !is_newest || this.services().await.is_err() {
                 return;
             }
-            match asked_of(&this.client).await {
+            match asked_of(&this.client, None).await {
                 Ok(Some(said)) => this.workspace_said(said).await,
                 Ok(None) => {}
                 Err(error) => {

@@ -615,14 +615,24 @@ impl Connection {
     fn list_error(&self, error: ServiceError) -> ListError {
         match error {
             ServiceError::TransportClosed => ListError::Closed,
-            ServiceError::TransportSend(error)
-                if transport_fault(error.error.as_ref(), &self.server) == ServerFault::Expired =>
-            {
-                self.signals.fail(ServerFault::Expired);
-                ListError::Closed
+            ServiceError::TransportSend(error) => {
+                let text = short(&error.to_string());
+                match transport_fault(error.error.as_ref(), &self.server) {
+                    fault @ ServerFault::Expired => self.over(fault),
+                    fault @ ServerFault::Unauthorized { status: 401 } => {
+                        self.over(self.signals.now().refusal.unwrap_or(fault))
+                    }
+                    _ => ListError::Refused(text),
+                }
             }
             other => ListError::Refused(short(&other.to_string())),
         }
+    }
+
+    /// Nothing more can be asked for over it.
+    fn over(&self, fault: ServerFault) -> ListError {
+        self.signals.fail(fault);
+        ListError::Closed
     }
 
     async fn list_tools(&self) -> Result<Vec<rmcp::model::Tool>, ListError> {

@@ -179,6 +179,22 @@ case('output has its place: what is told again after attaching anew is known', f
   same(request)
 end)
 
+case('what a command in the background prints is shown after the result of its call', function()
+  local request = running()
+  feed(request, {
+    { output(0, 'begun\n') },
+    { { type = 'command.backgrounded', commandId = 'x1', toolCallId = 'c1', command = 'make' } },
+    { { type = 'tool.finished', toolCallId = 'c1', status = 'ok', summary = 'Runs on' } },
+  })
+  request:show_output(request.tasks.t, 'c1', 'It runs on.\nOutput:\nbegun\n')
+  feed(request, { { output(6, 'more\n') } })
+  -- The end of any other command shows the outputs of all again.
+  request:show_output(request.tasks.t, 'c1', 'It runs on.\nOutput:\nbegun\n')
+  local text = table.concat(request:text(), '\n')
+  equal(text:find('begun\nmore', 1, true) ~= nil, true, text)
+  same(request)
+end)
+
 case('a call that is being written is told again without growing', function()
   local request = feed(Request.new('t'), { { (created('t')) } })
   local function piece(offset, text)

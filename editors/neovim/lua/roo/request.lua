@@ -109,6 +109,8 @@ function Request.new(root)
     questions = {},
     calls = {},
     commands = {},
+    -- The calls whose commands went on in the background, by task and id.
+    backgrounded = {},
     ruled = {},
   }, Request)
 end
@@ -693,6 +695,7 @@ end
 
 events['command.backgrounded'] = function(self, _, event, task)
   self.commands[event.commandId] = event.command
+  self.backgrounded[task.id .. '/' .. event.toolCallId] = true
   local line = ('▸ %s continues in the background: %s'):format(event.commandId, first_line(event.command))
   self:put(task, 'tool', event.commandId, { line }, { groups = { 'RooTool' } })
 end
@@ -717,6 +720,10 @@ function Request:show_output(task, call_id, text)
   local output = text:match('\nOutput:\n(.*)$') or text:match('^Output:\n(.*)$')
   local lines = output and split((output:gsub('\n$', ''))) or {}
   local block = self:find(task, call_id .. '.output')
+  -- The result of its call has what it had printed by then; what is followed here is more.
+  if block and block.printed and self.backgrounded[task.id .. '/' .. call_id] then
+    return
+  end
   if #lines == 0 then
     if block then
       self:remove(block)
