@@ -1,7 +1,8 @@
 //! `.rooignore` and secrets: one function decides for all readers what may be read.
 //!
 //! A root's `.rooignore` (syntax of `.gitignore`) is read again whenever it has changed. One that can't be read or
-//! parsed hides the whole root: failing open would expose what it protects.
+//! parsed hides the whole root: failing open would expose what it protects. Its patterns match without regard to case on
+//! every system, as in Roo Code, whose users rely on `secrets/` for `Secrets/` too.
 
 use std::borrow::Cow;
 use std::fs;
@@ -63,7 +64,8 @@ impl Rules {
         let name = relative.rsplit('/').next().unwrap_or_default();
         let folded = if is_folded(name) { Cow::Borrowed(name) } else { Cow::Owned(fold(name)) };
         let is_rules = directory.is_root && folded == NAME;
-        let is_ignored = |matcher: &Gitignore| matcher.matched(relative, is_directory).is_ignore();
+        let is_ignored =
+            |matcher: &Gitignore| matcher.matched(&*without_case(relative), is_directory).is_ignore();
         if self.problem.is_some() || is_rules || self.matcher.as_ref().is_some_and(is_ignored) {
             ReadAccess::Ignored
         } else if directory.is_secret(&folded) {
@@ -84,6 +86,7 @@ impl Rules {
             return true;
         }
         let Some(matcher) = self.matcher.as_ref().filter(|_| !relative.is_empty()) else { return false };
+        let relative = without_case(relative);
         // From the top down: as in git, what is below an ignored directory can't be had back by a `!`.
         let above = relative.match_indices('/').map(|(end, _)| (end, true));
         above
@@ -166,8 +169,7 @@ impl Ignores {
 fn compile(text: &str) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new("");
     let failed = |error: ignore::Error| format!("it can't be parsed: {error}");
-    // On case-insensitive file systems, rules ignore case too.
-    builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
+    builder.case_insensitive(true).map_err(failed)?;
     if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
         return Err(format!("line {line} can't be parsed: {error}"));
     }
@@ -177,7 +179,29 @@ fn compile(text: &str) -> Result<Gitignore, String> {
 /// Adds the valid patterns. Returns the invalid ones with their lines, from 1.
 fn add_lines(builder: &mut GitignoreBuilder, text: &str) -> Vec<(usize, ignore::Error)> {
     let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
-    lines.filter_map(|(index, line)| Some((index + 1, builder.add_line(None, line).err()?))).collect()
+    let mut add = |line: &str| {
+        // A range of characters may be none without case.
+        match builder.add_line(None, &without_case(line)) {
+            Ok(_) => None,
+            Err(_) => builder.add_line(None, line).err(),
+        }
+    };
+    lines.filter_map(|(index, line)| Some((index + 1, add(line)?))).collect()
+}
+
+/// A pattern or a path with characters beyond ASCII in lower case: the matcher takes no notice of the case of others alone.
+fn without_case(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let lower = |c: char| {
+        let mut lower = c.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(lower), None) if !c.is_ascii() => lower,
+            _ => c,
+        }
+    };
+    Cow::Owned(text.chars().map(lower).collect())
 }
 
 /// The invalid patterns in the text of a `.rooignore`, each with its line, from 1.
@@ -308,6 +332,24 @@ mod tests {
         assert_eq!(fixture.access("src/main.rs"), ReadAccess::Free);
         assert_eq!(fixture.access(NAME), ReadAccess::Ignored);
         assert_eq!(fixture.access("/etc/passwd"), ReadAccess::Outside);
+    }
+
+    #[test]
+    fn rules_match_without_regard_to_case() {
+        let fixture =
+            Fixture::new("Secrets/\n*.PEM.txt\n/docs/Été.md\nlog[a-c].txt\n!KEEP.pem.txt\n[Ё-я].md\n");
+        for name in ["secrets/a", "SECRETS/a", "deep/Secrets/a", "a.pem.txt", "docs/éTÉ.MD", "LOGB.TXT"] {
+            assert_eq!(fixture.access(name), ReadAccess::Ignored, "{name}");
+        }
+        for name in ["keep.pem.txt", "Keep.PEM.txt", "secret/a", "logd.txt"] {
+            assert_eq!(fixture.access(name), ReadAccess::Free, "{name}");
+        }
+        // Walks judge names one by one.
+        let rules = compile("Secrets/\n").unwrap();
+        let rules = Rules { matcher: Some(rules), problem: None };
+        let in_root = SecretPlaces::of("");
+        assert_eq!(rules.access_in(&in_root, "SECRETS", true), ReadAccess::Ignored);
+        assert_eq!(rules.access_in(&in_root, "SECRETS", false), ReadAccess::Free);
     }
 
     #[test]
