@@ -127,14 +127,31 @@ impl Ignores {
     /// The access to a file by its real path, for every reader.
     pub fn access(&self, place: &Resolved) -> ReadAccess {
         let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
-        match rules.access(place.relative(), place.is_directory()) {
-            ReadAccess::Free if place.is_file() => {
-                let found = fs::symlink_metadata(place.absolute()).ok();
-                let linked = found.as_ref().and_then(links::several_names);
-                linked.map_or(ReadAccess::Free, |linked| self.by_other_names(place, &rules, &linked))
-            }
-            access => access,
+        let access = rules.access(place.relative(), place.is_directory());
+        self.with_other_names(place, &rules, access)
+    }
+
+    /// The access to a file that the program itself looks for at this very name, such as `AGENTS.md`. The rules say what
+    /// the tools of models may read, so they don't hide that name; what protects a secret holds, and so do the rules for
+    /// another name of the file.
+    pub fn access_at_known_name(&self, place: &Resolved) -> ReadAccess {
+        let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
+        let access = match fold(place.relative()) {
+            name if name == NAME => ReadAccess::Ignored,
+            name if is_secret(&name) => ReadAccess::Secret,
+            _ => ReadAccess::Free,
+        };
+        self.with_other_names(place, &rules, access)
+    }
+
+    /// The access to a file of which this is known by its own name.
+    fn with_other_names(&self, place: &Resolved, rules: &Rules, access: ReadAccess) -> ReadAccess {
+        if access != ReadAccess::Free || !place.is_file() {
+            return access;
         }
+        let found = fs::symlink_metadata(place.absolute()).ok();
+        let linked = found.as_ref().and_then(links::several_names);
+        linked.map_or(ReadAccess::Free, |linked| self.by_other_names(place, rules, &linked))
     }
 
     /// The access to a file whose own name is free, by its other names below its root.
@@ -389,6 +406,27 @@ mod tests {
         assert_eq!(fixture.access("settings.txt"), ReadAccess::Ignored);
         fs::remove_file(at("build/key.txt")).unwrap();
         assert_eq!(fixture.access("notes.txt"), ReadAccess::Free, "the only name is this one");
+    }
+
+    #[test]
+    fn rules_do_not_hide_what_the_program_itself_looks_for_but_secrets_stay_secrets() {
+        let fixture = Fixture::new(".roo/\n*.md\nprivate.txt\n");
+        let at = |name: &str| fixture.directory.path().join(name);
+        fs::create_dir_all(at(".roo/rules")).unwrap();
+        for name in [".roo/rules/a.md", ".roo/.env", "private.txt"] {
+            fs::write(at(name), "x").unwrap();
+        }
+        let known = |text: &str| {
+            fixture.ignores.access_at_known_name(&fixture.roots.resolve(text, Purpose::Read).unwrap())
+        };
+        assert_eq!(fixture.access(".roo/rules/a.md"), ReadAccess::Ignored);
+        assert_eq!(known(".roo/rules/a.md"), ReadAccess::Free);
+        assert_eq!(known("AGENTS.md"), ReadAccess::Free, "it need not be there");
+        assert_eq!(known(".roo/.env"), ReadAccess::Secret);
+        assert_eq!(known(NAME), ReadAccess::Ignored);
+        assert_eq!(known("/etc/passwd"), ReadAccess::Outside);
+        fs::hard_link(at("private.txt"), at(".roo/rules/b.md")).unwrap();
+        assert_eq!(known(".roo/rules/b.md"), ReadAccess::Ignored, "it has another name");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl CustomizationDirectory {
     pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
         let place = self.roots.resolve(below, purpose)?;
         if self.scope == Scope::Project {
-            access::check(&self.ignores, &place)?;
+            access::check(&self.ignores, &place, place.relative() != below)?;
         }
         Ok(place)
     }

@@ -80,9 +80,10 @@ impl Files {
             Err(PathError::NotADirectory { .. } | PathError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let is_rules = PATTERN_FILES.contains(&file.relative()) && file.absolute() == path;
-        if scope == Scope::Project && !is_rules {
-            access::check(&self.ignores, &file)?;
+        let by_links = file.absolute() != path;
+        let is_pattern_file = PATTERN_FILES.contains(&file.relative()) && !by_links;
+        if scope == Scope::Project && !is_pattern_file {
+            access::check(&self.ignores, &file, by_links)?;
         }
         match Contents::of_file(&file, limit) {
             Ok(Contents::Text(text)) if text.encoding.is_utf8() && !text.lossy => {

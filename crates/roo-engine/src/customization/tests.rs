@@ -940,7 +940,7 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
         [
             format!("{start}/commands/x.md: it has the name of a secret, or leads to a file that has"),
             format!("{start}/commands/y.md: it points into the git directory; put the text itself there"),
-            format!("{start}/skills/hidden/SKILL.md: it is hidden by .rooignore, or leads to a file that is"),
+            format!("{start}/skills/hidden/SKILL.md: it leads to a file that is hidden by .rooignore"),
         ]
     );
     // The instructions are asked for later than the description.
@@ -951,14 +951,51 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
 }
 
 #[test]
-fn modes_count_as_soon_as_nothing_hides_them() {
+fn modes_count_as_soon_as_nothing_hides_what_they_lead_to() {
     let place = TestWorkspace::trusted();
-    place.write("work/.roomodes", MODE);
-    place.write("work/.rooignore", ".roomodes\n");
+    place.write("work/private/modes.yaml", MODE);
+    symlink("private/modes.yaml", place.path("work/.roomodes")).unwrap();
+    place.write("work/.rooignore", "private/\n");
     let hidden = place.source("poet");
+    assert_eq!(
+        place.problems(),
+        ["work/.roomodes: it leads to a file that is hidden by .rooignore".to_owned()]
+    );
     fs::remove_file(place.path("work/.rooignore")).unwrap();
     assert_eq!((hidden, place.source("poet")), (None, Some(Source::Project)));
     assert!(place.problems().is_empty(), "{:?}", place.problems());
+}
+
+#[test]
+fn rooignore_limits_tools_and_not_what_steers_agents() {
+    let place = TestWorkspace::trusted();
+    place.write("work/.roomodes", MODE);
+    place.write("work/AGENTS.md", "Agents.");
+    place.write("work/.roo/rules/a.md", "Rule.");
+    place.write("work/.roo/system-prompt-code", "You are {{mode}}.");
+    place.write("work/.roo/commands/x.md", "Command.");
+    place.write("work/.roo/skills/x/SKILL.md", "---\nname: x\ndescription: Skill\n---\nDo it.\n");
+    place.write("work/.roo/mcp.json", r#"{ "mcpServers": { "notes": { "command": "notes" } } }"#);
+    place.write("work/.roo/rules/.env", "hunter2");
+    let customization = &place.customization;
+    let at_first = place.problems();
+    // The last one can't be understood, so that it hides everything from tools.
+    for patterns in [".roo/\n", "*.md\n*.json\n", ".*\n", "*\n", "a{b\n"] {
+        place.write("work/.rooignore", patterns);
+        assert_eq!(place.source("poet"), Some(Source::Project), "{patterns}");
+        let headings = place.headings("code");
+        assert_eq!(
+            headings,
+            ["Agent rules from AGENTS.md", "Rules from .roo/rules/a.md", "Rules that were left out"],
+            "{patterns}"
+        );
+        assert!(place.rules("code")[2].1.contains("- .roo/rules/.env (it has the name of a secret"));
+        assert!(customization.prompt_override("code").is_some(), "{patterns}");
+        assert!(customization.commands().iter().any(|command| command.name == "x"), "{patterns}");
+        assert_eq!(read_body(customization.skills().find("x", "code").unwrap()).unwrap(), "Do it.");
+        assert_eq!(customization.mcp_servers().len(), 1, "{patterns}");
+        assert_eq!(place.problems(), at_first, "{patterns}");
+    }
 }
 
 #[test]
