@@ -39,6 +39,14 @@ impl AsRef<str> for Text {
     }
 }
 
+/// What a walk finds below a directory.
+#[derive(Default)]
+pub(super) struct Below {
+    pub(super) files: Vec<PathBuf>,
+    /// Links, of which the directory itself may be one, that lead out of the workspace.
+    pub(super) refused: Vec<PathBuf>,
+}
+
 /// Reasons why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
@@ -96,14 +104,10 @@ impl Files {
         }
     }
 
-    /// Returns whether a directory is there, and inside the workspace if it is the workspace's.
-    pub(super) fn is_directory(&self, path: &Path, scope: Scope) -> bool {
-        self.real(path, scope).is_some_and(|real| real.is_dir())
-    }
-
-    /// The regular files below a directory, in no order. Links are followed, a few deep.
-    pub(super) fn below(&self, directory: &Path, scope: Scope) -> Vec<PathBuf> {
-        let mut walk = DirectoryWalk { files: self, scope, found: vec![], seen: HashSet::new() };
+    /// The regular files below a directory, in no order. Links are followed, a few deep; those that lead out of a workspace are
+    /// told.
+    pub(super) fn below(&self, directory: &Path, scope: Scope) -> Below {
+        let mut walk = DirectoryWalk { files: self, scope, found: Below::default(), seen: HashSet::new() };
         walk.directory(directory, 0, 0);
         walk.found
     }
@@ -120,9 +124,14 @@ impl Files {
 
     /// Resolves a path; none when nothing is there or it may not be looked at.
     fn real(&self, path: &Path, scope: Scope) -> Option<PathBuf> {
+        self.found(path, scope)?.ok()
+    }
+
+    /// Resolves a path, if it may be looked at; none when nothing is there.
+    fn found(&self, path: &Path, scope: Scope) -> Option<Result<PathBuf, Withheld>> {
         let real = path.canonicalize().ok()?;
-        let inside = || self.roots.paths().any(|root| real.starts_with(root));
-        (scope == Scope::Global || inside()).then_some(real)
+        let is_inside = self.roots.paths().any(|root| real.starts_with(root));
+        Some(if scope == Scope::Global || is_inside { Ok(real) } else { Err(Withheld::Outside) })
     }
 }
 
@@ -130,20 +139,20 @@ impl Files {
 struct DirectoryWalk<'a> {
     files: &'a Files,
     scope: Scope,
-    found: Vec<PathBuf>,
+    found: Below,
     /// The real directories that were walked: links may lead in circles.
     seen: HashSet<PathBuf>,
 }
 
 impl DirectoryWalk<'_> {
     fn directory(&mut self, path: &Path, depth: usize, links: usize) {
-        let Some(real) = self.files.real(path, self.scope).filter(|_| depth < DEPTH) else { return };
+        let Some(real) = self.real(path).filter(|_| depth < DEPTH) else { return };
         let Ok(entries) = fs::read_dir(&real) else { return };
         if !self.seen.insert(real) {
             return;
         }
         for entry in entries.flatten() {
-            if self.found.len() >= FILES {
+            if self.found.files.len() + self.found.refused.len() >= FILES {
                 return;
             }
             let name = entry.file_name();
@@ -155,17 +164,23 @@ impl DirectoryWalk<'_> {
             let path = path.join(name);
             match entry.file_type() {
                 Ok(kind) if kind.is_symlink() && links < LINK_DEPTH => {
-                    match self.files.real(&path, self.scope).and_then(|real| kind_of(&real).ok()) {
+                    match self.real(&path).and_then(|real| kind_of(&real).ok()) {
                         Some(kind) if kind.is_dir() => self.directory(&path, depth + 1, links + 1),
-                        Some(kind) if kind.is_file() => self.found.push(path),
+                        Some(kind) if kind.is_file() => self.found.files.push(path),
                         _ => {}
                     }
                 }
                 Ok(kind) if kind.is_dir() => self.directory(&path, depth + 1, links),
-                Ok(kind) if kind.is_file() => self.found.push(path),
+                Ok(kind) if kind.is_file() => self.found.files.push(path),
                 _ => {}
             }
         }
+    }
+
+    /// Resolves a path; none when nothing is there, or it leads out of the workspace, which is kept.
+    fn real(&mut self, path: &Path) -> Option<PathBuf> {
+        let real = self.files.found(path, self.scope)?;
+        real.inspect_err(|_| self.found.refused.push(path.to_owned())).ok()
     }
 }
 

@@ -1,10 +1,12 @@
 //! Rules for agents: `.roo/rules-<slug>/`, `.roo/rules/`, the single files of old, and `AGENTS.md`. Names and
 //! order are Roo Code's.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::access::Withheld;
 use super::directory::without_hidden;
-use super::files::Files;
+use super::files::{Below, Files};
 use super::{Scope, hidden_characters};
 use roo_formats::FileProblem;
 use roo_formats::modes::is_slug;
@@ -90,7 +92,8 @@ impl<'a> RuleLoader<'a> {
                 return;
             }
             let path = project.join(name);
-            if self.files.is_directory(&path, Scope::Project) {
+            // Of one that leads out of the workspace the walk says so.
+            if path.is_dir() {
                 self.directory(&path, Scope::Project);
             } else {
                 self.file(&path, Scope::Project, "Rules from");
@@ -109,7 +112,11 @@ impl<'a> RuleLoader<'a> {
     /// The files below a directory, by their own names.
     fn directory(&mut self, directory: &Path, scope: Scope) {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let mut paths = self.files.below(directory, scope);
+        let Below { files: mut paths, mut refused } = self.files.below(directory, scope);
+        refused.sort();
+        for path in refused {
+            self.leave_out(&path, &Withheld::Outside);
+        }
         paths.retain(|path| !is_leftover(&name(path)));
         paths.sort_by_cached_key(|path| (name(path), path.clone()));
         for path in paths {
@@ -126,12 +133,7 @@ impl<'a> RuleLoader<'a> {
                 without_hidden(&text.text).0.trim().to_owned()
             }
             Err(error) => {
-                self.problems.push(FileProblem::error(
-                    path,
-                    None,
-                    format!("these rules are left out: {error}"),
-                ));
-                self.left_out.push(format!("{} ({error})", self.shown(path)));
+                self.leave_out(path, &error);
                 return true;
             }
         };
@@ -153,6 +155,13 @@ impl<'a> RuleLoader<'a> {
             }
         }
         true
+    }
+
+    /// Tells user and model of rules that can't be read.
+    fn leave_out(&mut self, path: &Path, reason: &dyn fmt::Display) {
+        let message = format!("these rules are left out: {reason}");
+        self.problems.push(FileProblem::error(path, None, message));
+        self.left_out.push(format!("{} ({reason})", self.shown(path)));
     }
 
     /// A path as people write it.

@@ -780,16 +780,22 @@ mod rules {
         link("secret/key.md", "file.md");
         link("work/.roo/rules", "circle");
         link("nowhere", "dangling");
-        assert_eq!(
-            place.rules("code"),
-            [("Rules from .roo/rules/shared/a.md".to_owned(), "Shared.".to_owned())]
-        );
         symlink(place.path("secret/key.md"), place.path("work/AGENTS.md")).unwrap();
         let rules = place.rules("code");
+        assert_eq!(rules[0], ("Rules from .roo/rules/shared/a.md".to_owned(), "Shared.".to_owned()));
         assert!(rules.iter().all(|(_, text)| !text.contains("Secret.")), "{rules:?}");
-        assert!(
-            rules[1].1.contains("- AGENTS.md (it is a symlink that points outside the workspace"),
-            "{rules:?}"
+        let left_out: Vec<&str> = rules[1].1.lines().skip(1).collect();
+        let why = "(it is a symlink that points outside the workspace; put the text itself there)";
+        assert_eq!(
+            left_out,
+            ["AGENTS.md", ".roo/rules/directory", ".roo/rules/file.md"].map(|name| format!("- {name} {why}"))
+        );
+        let told: Vec<String> = place.problems();
+        let of = |name: &str| told.iter().filter(|told| told.starts_with(&format!("work/{name}: "))).count();
+        assert_eq!(
+            (told.len(), of("AGENTS.md"), of(".roo/rules/directory"), of(".roo/rules/file.md")),
+            (3, 1, 1, 1),
+            "{told:?}"
         );
 
         // What is the user's own may be anywhere.
@@ -842,8 +848,28 @@ mod rules {
         let place = TestWorkspace::trusted();
         place.write("elsewhere/rules/a.md", "Obey.");
         symlink(place.path("elsewhere"), place.path("work/.roo")).unwrap();
-        assert_eq!(place.rules("code"), []);
+        let rules = place.rules("code");
+        assert_eq!(rules.len(), 1);
+        assert!(rules[0].1.contains("- .roo/rules (it is a symlink that points outside"), "{rules:?}");
+        assert!(
+            place.problems()[0].starts_with("work/.roo/rules: these rules are left out: it is a symlink")
+        );
         assert_eq!(place.customization.trust().brings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn linked_directories_of_rules_that_lead_out_of_the_workspace_are_told() {
+        let place = TestWorkspace::trusted();
+        place.write("dotfiles/rules/a.md", "Obey.");
+        fs::create_dir_all(place.path("work/.roo")).unwrap();
+        for name in ["work/.roo/rules-code", "work/.clinerules"] {
+            symlink(place.path("dotfiles/rules"), place.path(name)).unwrap();
+        }
+        let rules = place.rules("code");
+        let left_out: Vec<&str> = rules[0].1.lines().skip(1).collect();
+        let why = "(it is a symlink that points outside the workspace; put the text itself there)";
+        assert_eq!(left_out, [".roo/rules-code", ".clinerules"].map(|name| format!("- {name} {why}")));
+        assert_eq!((rules.len(), place.problems().len()), (1, 2), "{:?}", place.problems());
     }
 
     #[test]
