@@ -119,7 +119,8 @@ pub fn is_name(name: &str) -> bool {
 /// Reads the commands of `.roo/commands` in these directories (home, workspace root), the built-in
 /// ones with them, sorted by name. Of several with one name the project's counts, then the user's, and
 /// within a scope the later directory's. Only files of the directory itself count, not those of
-/// directories in it. A broken file is a problem and hides no other.
+/// directories in it. A broken file is a problem and hides no other; one whose front matter is broken is a command as a
+/// whole.
 pub(crate) fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<FileProblem>) {
     let mut commands = vec![SlashCommand::init()];
     let mut problems = Vec::new();
@@ -130,7 +131,7 @@ pub(crate) fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<
             problems.push(problem);
             Vec::new()
         });
-        let files: Vec<String> = names.into_iter().filter(|name| name.ends_with(".md")).collect();
+        let files: Vec<String> = names.into_iter().filter(|name| stem(name).is_some()).collect();
         if files.len() > MOST {
             let message = format!("It has {} commands; only the first {MOST} are loaded.", files.len());
             problems.push(FileProblem::error(&directory.path(DIRECTORY), None, message));
@@ -155,6 +156,12 @@ pub(crate) fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<
     (commands, problems)
 }
 
+/// The name of a Markdown file without its ending; none for another file.
+fn stem(file: &str) -> Option<&str> {
+    let (stem, ending) = file.split_at_checked(file.len().checked_sub(".md".len())?)?;
+    ending.eq_ignore_ascii_case(".md").then_some(stem)
+}
+
 fn read(
     directory: &CustomizationDirectory,
     below: &str,
@@ -163,7 +170,7 @@ fn read(
     problems: &mut Vec<FileProblem>,
 ) -> Result<SlashCommand, Problem> {
     let fault = |message: String| Problem::error(None, message);
-    let name = file.strip_suffix(".md").unwrap_or(file);
+    let name = stem(file).unwrap_or(file);
     if !is_name(name) {
         return Err(fault(format!(
             "A command is named by its file, with ASCII letters, digits, '_', '-' and '.', at most {LONGEST_NAME} \
@@ -202,10 +209,19 @@ fn parse(
     if hidden.is_some() {
         problems.push(hidden_characters(path, hidden));
     }
-    let (front, body) = FrontMatter::<CommandKeys>::split(&text)?;
-    problems.extend(front.problems.into_iter().map(|problem| FileProblem::new(path, problem)));
+    let (keys, body) = match FrontMatter::<CommandKeys>::split(&text) {
+        Ok((front, body)) => {
+            problems.extend(front.problems.into_iter().map(|problem| FileProblem::new(path, problem)));
+            (front.keys, body)
+        }
+        // As in Roo Code the command is there all the same, with all of the file as its text.
+        Err(problem) => {
+            problems.push(FileProblem::new(path, problem));
+            (CommandKeys::default(), &*text)
+        }
+    };
     let shown = |text: Option<String>| text.map(|text| one_line(&text, LONGEST_DESCRIPTION));
-    let CommandKeys { description, argument_hint, mode, .. } = front.keys;
+    let CommandKeys { description, argument_hint, mode, .. } = keys;
     Ok(SlashCommand {
         name: name.to_owned(),
         description: shown(description),
@@ -311,7 +327,7 @@ mod tests {
         ]);
         let (commands, problems) = fixture.load_commands();
         let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
-        assert_eq!(names, ["good", "hidden", "init"]);
+        assert_eq!(names, ["good", "hidden", "init", "twice"]);
         assert_eq!(commands[1].body, "see here");
         let told: Vec<(String, Option<Position>)> = problems
             .iter()
@@ -331,6 +347,39 @@ mod tests {
             ]
         );
         assert!(problems[3].to_string().ends_with("twice.md:3:1: duplicate key 'mode'; keep one"));
+    }
+
+    #[test]
+    fn a_command_with_broken_front_matter_is_there_with_the_whole_file_as_its_text() {
+        for text in [
+            "---\ndescription: Review: the diff\n---\n\nReview it.",
+            "---\nmode: a\nmode: b\n---\nReview it.",
+            "---\n- a\n---\nReview it.",
+            "---\na: [\n---\nReview it.",
+        ] {
+            let fixture = Fixture::new(&[("work/.roo/commands/review.md", text)]);
+            let (commands, problems) = fixture.load_commands();
+            let review = &commands[1];
+            assert_eq!((review.name.as_str(), review.body.as_str()), ("review", text));
+            assert_eq!((&review.description, &review.mode), (&None, &None), "{text}");
+            assert_eq!(problems.len(), 1, "{text}");
+            let path = fixture.path("work/.roo/commands/review.md");
+            assert_eq!(problems_of(&path, text), problems, "the editor is told the same");
+        }
+        // A key alone is left out.
+        let fixture = Fixture::new(&[("work/.roo/commands/a.md", "---\nmode: [code]\n---\nReview it.")]);
+        let (commands, problems) = fixture.load_commands();
+        assert_eq!((commands[0].body.as_str(), problems.len()), ("Review it.", 1));
+    }
+
+    #[test]
+    fn the_ending_of_the_file_has_no_case() {
+        let fixture = Fixture::new(&[("work/.roo/commands/A.MD", "x"), ("work/.roo/commands/b.Md", "y")]);
+        assert_eq!(fixture.names(), ["A", "b", "init"]);
+        assert_eq!(fixture.load_commands().1, []);
+        for file in ["md", ".md", "a.mdx", "é", "aé"] {
+            assert_eq!(stem(file).filter(|stem| !stem.is_empty()), None, "{file}");
+        }
     }
 
     #[test]

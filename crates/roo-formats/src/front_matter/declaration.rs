@@ -45,7 +45,7 @@ pub struct CommandKeys {
 }
 
 impl Keys for CommandKeys {
-    const ESSENTIAL: &[&str] = &["mode"];
+    const ESSENTIAL: &[&str] = &[];
 
     fn declaration() -> &'static Declaration {
         &COMMAND

@@ -206,16 +206,19 @@ mod tests {
         let (start, message) = fault::<CommandKeys>("---\nmode: code\nmode: ask\n---\n");
         assert_eq!((start, message.contains("duplicate key 'mode'")), (at(3, 1), true), "{message}");
         assert_eq!(fault::<CommandKeys>("---\n- a\n---\n").0, at(2, 1));
-        let (start, message) = fault::<CommandKeys>("---\nname: x\nmode: [code]\n---\n");
-        assert_eq!((start, message.as_str()), (at(3, 7), "`mode` must be a string"));
+        let (start, message) = fault::<SkillKeys>("---\nname: x\ndescription: [y]\n---\n");
+        assert_eq!((start, message.as_str()), (at(3, 14), "`description` must be a string"));
         assert!(fault::<SkillKeys>("---\na: [\n---\n").0.is_some());
     }
 
     #[test]
-    fn a_wrong_value_that_only_people_read_is_left_out() {
-        let (front, _) = split::<CommandKeys>("---\ndescription: [a]\nmode: code\n---\n");
+    fn a_wrong_value_without_which_the_file_can_be_used_is_left_out() {
+        let (front, body) = split::<CommandKeys>("---\ndescription: [a]\nmode: code\n---\nBody");
         assert_eq!((front.keys.description, front.keys.mode.as_deref()), (None, Some("code")));
-        assert_eq!(front.problems[0].start(), at(2, 14));
+        assert_eq!((front.problems[0].start(), body), (at(2, 14), "Body"));
+        let (front, body) = split::<CommandKeys>("---\ndescription: a\nmode: [code]\n---\nBody");
+        assert_eq!((front.keys.description.as_deref(), front.keys.mode), (Some("a"), None));
+        assert_eq!((front.problems[0].start(), body), (at(3, 7), "Body"));
     }
 
     #[test]
