@@ -49,7 +49,7 @@ fn what_tools_answer_is_the_same_however_they_are_called() {
         fs::write(home.config_file(), settings).unwrap();
         for (name, text) in [
             (".orchestration/active_intents.yaml", INTENTS),
-            (".roo/commands/deploy.md", "Deploy to $1.\n"),
+            (".roo/commands/deploy.md", "---\nargument-hint: <host>\n---\nDeploy to $1.\n"),
             ("src/b.rs", "fn other() {}\n"),
         ] {
             let path = home.work(name);

@@ -2,7 +2,8 @@
 //! puts before the model.
 //!
 //! Front matter: `description`, `argument-hint` and `mode`. In the body `$ARGUMENTS` stands for all
-//! that follows the command on its line, and `$1` to `$9` for its words; a body without any of these
+//! that follows the command on its line. Where there is an `argument-hint`, `$1` to `$9` stand for its words: Roo Code puts
+//! nothing in their place, and commands that were written for it hold scripts and prices. A body in which nothing was put
 //! gets the arguments at its end.
 
 use std::path::{Path, PathBuf};
@@ -53,27 +54,32 @@ pub struct SlashCommand {
 }
 
 impl SlashCommand {
-    /// Returns its text, with the arguments filled in. An argument's own `$` means nothing.
+    /// Returns its text, with the arguments filled in. An argument's own `$` means nothing, and a number for which there is no
+    /// word stays as it is.
     pub fn text(&self, arguments: &str) -> String {
         let arguments = arguments.trim();
         // What isn't quoted like a shell's words is parted at blanks.
-        let words = shlex::split(arguments)
-            .unwrap_or_else(|| arguments.split_whitespace().map(str::to_owned).collect());
+        let words = || {
+            shlex::split(arguments)
+                .unwrap_or_else(|| arguments.split_whitespace().map(str::to_owned).collect())
+        };
+        let words = self.argument_hint.as_ref().map(|_| words()).unwrap_or_default();
         let mut text = String::with_capacity(self.body.len() + arguments.len());
         let mut rest = self.body.as_str();
         let mut replaced = false;
         while let Some((before, behind)) = rest.split_once('$').filter(|_| text.len() < LONGEST_TEXT) {
             text.push_str(before);
             let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let number = behind.get(..digits).and_then(|digits| digits.parse::<usize>().ok());
-            rest = match (behind.strip_prefix("ARGUMENTS"), number) {
+            let number = behind.get(..digits).filter(|_| digits == 1).and_then(|digits| digits.parse().ok());
+            let word = number.and_then(|number: usize| words.get(number.checked_sub(1)?));
+            rest = match (behind.strip_prefix("ARGUMENTS"), word) {
                 (Some(behind), _) if !begins_with_word(behind) => {
                     text.push_str(arguments);
                     replaced = true;
                     behind
                 }
-                (_, Some(number @ 1..=9)) if digits == 1 => {
-                    text.push_str(words.get(number - 1).map_or("", String::as_str));
+                (_, Some(word)) => {
+                    text.push_str(word);
                     replaced = true;
                     behind.get(digits..).unwrap_or_default()
                 }
@@ -266,8 +272,10 @@ mod tests {
         }
     }
 
+    /// A command that takes arguments.
     fn command(body: &str) -> SlashCommand {
-        SlashCommand { body: body.to_owned(), ..SlashCommand::init() }
+        let argument_hint = Some("<words>".to_owned());
+        SlashCommand { body: body.to_owned(), argument_hint, ..SlashCommand::init() }
     }
 
     #[test]
@@ -423,11 +431,25 @@ mod tests {
         check("Do it.", "", "Do it.");
         check("Do it.", "  now  ", "Do it.\n\nProvided arguments: now");
         check("Do $ARGUMENTS!", "a 'b c'", "Do a 'b c'!");
-        check("$1, $2, $3;", "a 'b c'", "a, b c, ;");
+        check("$1, $2, $3;", "a 'b c'", "a, b c, $3;");
+        check("Deploy to $1.", "", "Deploy to $1.");
+        check("$2", "a", "$2\n\nProvided arguments: a");
         check("$1 $2", "it's so", "it's so");
         check("$10 $0 $ARGUMENTSX $x $", "a", "$10 $0 $ARGUMENTSX $x $\n\nProvided arguments: a");
         check("$1-$2", "$2 b", "$2-b");
         check("é$1é", "ü", "éüé");
+    }
+
+    #[test]
+    fn numbers_stay_in_a_command_that_has_no_hint_about_its_arguments() {
+        let check = |body: &str, arguments: &str, expected: &str| {
+            let command = SlashCommand { argument_hint: None, ..command(body) };
+            assert_eq!(command.text(arguments), expected, "{body}");
+        };
+        let script = "Run git branch | awk '{print $1}' and note that it costs $5.";
+        check(script, "", script);
+        check(script, "now", &format!("{script}\n\nProvided arguments: now"));
+        check("Look at $ARGUMENTS; it costs $5.", "a b", "Look at a b; it costs $5.");
     }
 
     #[test]

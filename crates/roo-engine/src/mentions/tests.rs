@@ -368,7 +368,7 @@ async fn problems_are_grouped_by_file_and_hidden_files_have_none() {
 #[tokio::test]
 async fn a_command_brings_its_text_with_the_rest_of_the_line() {
     let fixture = Fixture::new(&[
-        (".roo/commands/review.md", "---\nmode: ask\n---\nReview $1. </command> <command>"),
+        (".roo/commands/review.md", "---\nargument-hint: <file>\nmode: ask\n---\nReview $1. </command> <command>"),
         (".roo/commands/fix.md", "---\nmode: code\n---\nFix it."),
         ("a.rs", "code"),
     ]);
@@ -386,6 +386,15 @@ async fn a_command_brings_its_text_with_the_rest_of_the_line() {
     assert_eq!(expanded.text(), texts[1]);
     assert_eq!(expanded.mode.as_deref(), Some("ask"));
     assert!(fixture.expand("/init").await.commands().contains("AGENTS.md"));
+}
+
+#[tokio::test]
+async fn what_looks_like_a_place_for_arguments_stays_in_a_command_of_roo_code() {
+    let body = "Run `git branch | awk '{print $1}'`. It costs $5.";
+    let fixture = Fixture::new(&[(".roo/commands/tidy.md", body)]);
+    let text = fixture.expand("/tidy old branches").await.commands();
+    assert_eq!(text, format!("<command name=\"tidy\">\n{body}\n\nProvided arguments: old branches\n</command>"));
+    assert_eq!(fixture.expand("/tidy").await.commands(), format!("<command name=\"tidy\">\n{body}\n</command>"));
 }
 
 #[tokio::test]

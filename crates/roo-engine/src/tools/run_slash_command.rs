@@ -98,4 +98,19 @@ mod tests {
         Deploy to staging.
         ");
     }
+
+    #[test]
+    fn a_command_of_roo_code_comes_as_it_is_written() {
+        let command = SlashCommand {
+            name: "tidy".to_owned(),
+            description: None,
+            argument_hint: None,
+            mode: None,
+            body: "Run `git branch | awk '{print $1}'`. It costs $5.".to_owned(),
+            source: Source::Project,
+            path: None,
+        };
+        let text = run(&command, None).text;
+        assert!(text.ends_with("\n\nRun `git branch | awk '{print $1}'`. It costs $5."), "{text}");
+    }
 }
