@@ -2,7 +2,8 @@
 //! mode, `skills-<mode>/<name>/SKILL.md`, below `.agents` and `.roo`.
 //!
 //! Only the front matter is read at first: `name`, which is the directory's, `description`, which tells
-//! the model when to load it, and `modeSlugs`. The instructions are read when they are asked for.
+//! the model when to load it, and `modeSlugs` or the older `mode`, which go before the mode that the directory names. The
+//! instructions are read when they are asked for.
 
 use std::path::{Path, PathBuf};
 
@@ -233,7 +234,11 @@ fn load_group(
             Ok(head) => skills.push(Skill {
                 name: name.clone(),
                 description: head.description,
-                modes: mode.map(|mode| vec![mode.to_owned()]).or(head.modes),
+                // As in Roo Code: what the file says goes before its place.
+                modes: match head.modes {
+                    Some(modes) => Some(modes).filter(|modes| !modes.is_empty()),
+                    None => mode.map(|mode| vec![mode.to_owned()]),
+                },
                 origin: Origin::File { base: base.to_path_buf(), below, scope: directory.scope },
             }),
         }
@@ -244,6 +249,7 @@ fn load_group(
 /// Front matter of a skill.
 struct Head {
     description: String,
+    /// An empty list means all; none where it doesn't say.
     modes: Option<Vec<String>>,
 }
 
@@ -311,7 +317,8 @@ fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Hea
         let message = "'description' contains invisible characters: remove them.".to_owned();
         return Err(front.problem("description", message));
     }
-    Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes: front.keys.mode_slugs })
+    let modes = front.keys.mode_slugs.or(front.keys.mode.map(|mode| vec![mode]));
+    Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes })
 }
 
 fn is_name(name: &str) -> bool {
@@ -515,6 +522,26 @@ mod tests {
         let fixture = Fixture::new(&[("work/.roo/skills/x/SKILL.md", &text)]);
         assert!(fixture.chosen("x", "debug").is_some());
         assert_eq!(fixture.chosen("x", "ask"), None);
+    }
+
+    #[test]
+    fn modes_are_those_of_the_list_then_of_the_older_key_then_of_the_directory() {
+        for (directory, keys, modes) in [
+            ("skills", "", &["code", "debug", "ask"][..]),
+            ("skills", "mode: debug\n", &["debug"]),
+            ("skills", "modeSlugs: [ask]\nmode: debug\n", &["ask"]),
+            ("skills", "modeSlugs: []\nmode: debug\n", &["code", "debug", "ask"]),
+            ("skills-code", "", &["code"]),
+            ("skills-code", "mode: debug\n", &["debug"]),
+            ("skills-code", "modeSlugs: [ask, debug]\n", &["debug", "ask"]),
+            ("skills-code", "modeSlugs: []\n", &["code", "debug", "ask"]),
+            ("skills-code", "modeSlugs: ['']\n", &["code", "debug", "ask"]),
+        ] {
+            let fixture = Fixture::new(&[(&format!("work/.roo/{directory}/x/SKILL.md"), &file("x", keys))]);
+            let has = |mode: &&str| fixture.chosen("x", mode).is_some();
+            let found: Vec<&str> = ["code", "debug", "ask"].into_iter().filter(has).collect();
+            assert_eq!(found, modes, "{directory} {keys:?}");
+        }
     }
 
     #[test]

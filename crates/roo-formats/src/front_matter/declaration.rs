@@ -65,10 +65,15 @@ pub struct SkillKeys {
     #[serde(deserialize_with = "text")]
     #[schemars(with = "Option<Text>")]
     pub description: Option<String>,
-    /// The slugs of the modes that have the skill. Default: all.
+    /// The slugs of the modes that have the skill. An empty list means all. Default: `mode`, and where that is missing, the
+    /// mode that the directory names, as `skills-code`, or all.
     #[serde(deserialize_with = "slugs")]
     #[schemars(with = "Option<ModeSlugs>")]
     pub mode_slugs: Option<Vec<String>>,
+    /// The slug of the one mode that has the skill, as older versions of Roo Code wrote it. `modeSlugs` counts instead.
+    #[serde(deserialize_with = "text")]
+    #[schemars(with = "Option<ModeSlug>", extend("doNotSuggest" = true))]
+    pub mode: Option<String>,
 }
 
 impl Keys for SkillKeys {
@@ -103,11 +108,11 @@ fn slugs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String
         One(String),
     }
     let slugs = match Option::<Written>::deserialize(deserializer)? {
-        None => vec![],
+        None => return Ok(None),
         Some(Written::List(slugs)) => slugs,
+        Some(Written::One(slug)) if slug.trim().is_empty() => return Ok(None),
         Some(Written::One(slug)) => vec![slug],
     };
     let slugs = slugs.iter().map(|slug| slug.trim()).filter(|slug| !slug.is_empty());
-    let slugs: Vec<String> = slugs.map(str::to_owned).collect();
-    Ok((!slugs.is_empty()).then_some(slugs))
+    Ok(Some(slugs.map(str::to_owned).collect()))
 }

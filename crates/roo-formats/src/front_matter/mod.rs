@@ -195,7 +195,8 @@ mod tests {
         };
         assert_eq!(slugs("[x, ' y ', '']"), Ok(Some(vec!["x".to_owned(), "y".to_owned()])));
         assert_eq!(slugs("y"), Ok(Some(vec!["y".to_owned()])));
-        assert_eq!(slugs("[]"), Ok(None));
+        assert_eq!(slugs("[]"), Ok(Some(vec![])), "which is not the same as nothing");
+        assert_eq!((slugs("''"), slugs("")), (Ok(None), Ok(None)));
         let problem = slugs("{e: 1}").unwrap_err();
         assert_eq!(problem.to_string(), "`modeSlugs` must be a list or a string");
         assert_eq!(problem.start(), at(3, 12));
