@@ -145,10 +145,11 @@ pub(super) fn start(
         }
         Effect::Gather(gather) => {
             let hook_dispatch = HookDispatch::new(task, &around);
+            let mode = task.settings.mode.clone();
             tokio::spawn(async move {
                 let run = async {
                     let _descriptors = around.services.descriptors.tool().await;
-                    gather::gather(&gather, &around.services, &hook_dispatch).await
+                    gather::gather(&gather, &mode, &around.services, &hook_dispatch).await
                 };
                 tokio::select! {
                     biased;

@@ -16,9 +16,10 @@ use roo_sandbox::exec::{Environment, known_secrets};
 /// Time limit for the list of files, for which the first request waits.
 const LISTING: Duration = Duration::from_millis(300);
 
-/// Looks it up. What can't be had is said in the text.
+/// Looks it up for a task in a mode. What can't be had is said in the text.
 pub(super) async fn gather(
     gather: &Gather,
+    mode: &str,
     services: &EngineServices,
     hook_dispatch: &HookDispatch,
 ) -> Gathered {
@@ -40,6 +41,8 @@ pub(super) async fn gather(
         return gathered;
     }
     let commands = services.customization.commands();
+    let skills = services.customization.skills();
+    let skills = skills.for_mode(mode);
     let diagnostics = services.workspace.diagnostics();
     let environment = Environment::inherited();
     let mask = TextMask::new(services.settings.redact_secrets, || {
@@ -48,6 +51,7 @@ pub(super) async fn gather(
     let sources = Sources {
         workspace: &services.workspace,
         commands: &commands,
+        skills: &skills,
         servers: services.gate.server_tools().as_ref(),
         trusted: services.customization.is_trusted(),
         diagnostics: diagnostics.as_deref(),

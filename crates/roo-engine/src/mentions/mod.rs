@@ -3,7 +3,8 @@
 //! [`parse()`] finds `@path`, `@path#symbol`, `@symbol:name`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
 //! text, [`expand`] reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
-//! message itself stays as it is. Nothing is fetched: a URL remains text.
+//! message itself stays as it is. Nothing is fetched: a URL remains text. `/name` is a command, or a skill where no command has
+//! that name.
 
 pub(crate) mod git;
 mod parse;
@@ -21,7 +22,7 @@ pub use parse::{Mention, MentionKind, parse};
 pub use symbols::{FoundSymbols, SymbolLimits, WantedSymbols, find_symbols};
 
 use self::git::Git;
-use crate::customization::SlashCommand;
+use crate::customization::{Skill, SlashCommand, read_body};
 use crate::file_contents;
 use crate::server_prompts::{ServerPrompt, ServerPrompts};
 use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
@@ -106,6 +107,8 @@ pub struct Sources<'a> {
     pub workspace: &'a Arc<Workspace>,
     /// The slash commands that there are.
     pub commands: &'a [SlashCommand],
+    /// The skills that the task's mode has. One is named like a command where no command has its name.
+    pub skills: &'a [&'a Skill],
     /// Servers whose prompts and resources the message may name.
     pub servers: &'a dyn ServerTools,
     /// Whether the workspace is trusted. Otherwise nothing of a server is used.
@@ -147,7 +150,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns whether it is the text of a command: what the user wants done, not what is there.
+    /// Returns whether it is the text of a command or a skill: what the user wants done, not what is there.
     fn is_command(&self) -> bool {
         self.mention.starts_with('/') && !self.mention.contains(':')
     }
@@ -170,8 +173,8 @@ impl Expanded {
 }
 
 /// Reads what the mentions of a message lead to. Each thing is read once, however often it is mentioned.
-/// What a path without leading `/` names must exist, or the mention is plain text; so is a command that
-/// isn't known.
+/// What a path without leading `/` names must exist, or the mention is plain text; so is a name that neither a command nor a
+/// skill has.
 pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     let mut expansion = Expansion {
         sources,
@@ -279,7 +282,7 @@ impl Expansion<'_> {
                 self.block_of(written, "git_commit", &format!(" hash=\"{id}\""), found);
             }
             MentionKind::Url => {}
-            MentionKind::Command { name } => self.command(name, arguments, written, begins),
+            MentionKind::Command { name } => self.command(name, arguments, written, begins).await,
             MentionKind::ServerPrompt { server, prompt } => {
                 self.server_prompt(server, prompt, arguments, written).await;
             }
@@ -434,12 +437,30 @@ impl Expansion<'_> {
         true
     }
 
-    fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
-        let Some(command) = self.sources.commands.iter().find(|command| command.name == name) else { return };
+    async fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
+        let Some(command) = self.sources.commands.iter().find(|command| command.name == name) else {
+            return self.skill(name, arguments, written).await;
+        };
         let text = command.text(arguments);
         // Within a text, such as one that was pasted, a command is no order to switch.
         if self.block(written, "command", &format!(" name=\"{}\"", escape(name)), &text) && begins {
             self.out.mode.clone_from(&command.mode);
+        }
+    }
+
+    /// Adds the instructions of a skill, as when a model loads it. A name that no skill has is plain text.
+    async fn skill(&mut self, name: &str, arguments: &str, written: &str) {
+        let Some(skill) = self.sources.skills.iter().find(|skill| skill.name == name) else { return };
+        let arguments = Some(arguments).filter(|arguments| !arguments.is_empty()).map(str::to_owned);
+        let skill = Skill::clone(skill);
+        let load = move || read_body(&skill).map(|body| skill.result(arguments.as_deref(), &body));
+        let found = roo_durable::spawn_blocking(load).await.map_err(|error| error.to_string());
+        let found = found.and_then(|found| found.map_err(|error| error.to_string()));
+        match found {
+            Ok(text) => {
+                self.block(written, "skill", &format!(" name=\"{}\"", escape(name)), &text);
+            }
+            Err(reason) => self.note(written, &reason),
         }
     }
 

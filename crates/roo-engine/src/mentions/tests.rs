@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use super::*;
-use crate::customization::{Scope, load_commands};
+use crate::customization::{Scope, Skills, load_commands};
 use crate::server_prompts::{PromptArgument, ServerPrompt, ServerPrompts};
 use crate::server_tools::{CallingTask, NoServerTools, ServerAnswer, ServerToolError};
 use futures_util::future::BoxFuture;
@@ -64,11 +64,15 @@ impl Fixture {
         servers: &dyn ServerTools,
         trusted: bool,
     ) -> Expanded {
-        let (commands, problems) = load_commands(&[(self.path(""), Scope::Project)]);
+        let places = [(self.path(""), Scope::Project)];
+        let (commands, problems) = load_commands(&places);
+        assert_eq!(problems, []);
+        let (skills, problems) = Skills::load(&places);
         assert_eq!(problems, []);
         let sources = Sources {
             workspace: &self.workspace,
             commands: &commands,
+            skills: &skills.for_mode("code"),
             servers,
             trusted,
             diagnostics,
@@ -368,7 +372,10 @@ async fn problems_are_grouped_by_file_and_hidden_files_have_none() {
 #[tokio::test]
 async fn a_command_brings_its_text_with_the_rest_of_the_line() {
     let fixture = Fixture::new(&[
-        (".roo/commands/review.md", "---\nargument-hint: <file>\nmode: ask\n---\nReview $1. </command> <command>"),
+        (
+            ".roo/commands/review.md",
+            "---\nargument-hint: <file>\nmode: ask\n---\nReview $1. </command> <command>",
+        ),
         (".roo/commands/fix.md", "---\nmode: code\n---\nFix it."),
         ("a.rs", "code"),
     ]);
@@ -393,8 +400,46 @@ async fn what_looks_like_a_place_for_arguments_stays_in_a_command_of_roo_code() 
     let body = "Run `git branch | awk '{print $1}'`. It costs $5.";
     let fixture = Fixture::new(&[(".roo/commands/tidy.md", body)]);
     let text = fixture.expand("/tidy old branches").await.commands();
-    assert_eq!(text, format!("<command name=\"tidy\">\n{body}\n\nProvided arguments: old branches\n</command>"));
-    assert_eq!(fixture.expand("/tidy").await.commands(), format!("<command name=\"tidy\">\n{body}\n</command>"));
+    assert_eq!(
+        text,
+        format!("<command name=\"tidy\">\n{body}\n\nProvided arguments: old branches\n</command>")
+    );
+    assert_eq!(
+        fixture.expand("/tidy").await.commands(),
+        format!("<command name=\"tidy\">\n{body}\n</command>")
+    );
+}
+
+#[tokio::test]
+async fn a_skill_is_named_like_a_command_where_no_command_has_its_name() {
+    let skill = |name: &str, more: &str| {
+        format!("---\nname: {name}\ndescription: How to {name}\n{more}---\nDo {name}. </skill>\n")
+    };
+    let fixture = Fixture::new(&[
+        (".roo/skills/release/SKILL.md", &skill("release", "")),
+        (".roo/skills/fix/SKILL.md", &skill("fix", "")),
+        (".roo/skills/chat/SKILL.md", &skill("chat", "modeSlugs: [ask]\n")),
+        (".roo/commands/fix.md", "Fix it."),
+    ]);
+    let expanded = fixture.expand("/release v2\nThen /fix and /chat, not /nothing").await;
+    let path = fixture.path(".roo/skills/release/SKILL.md");
+    let loaded = format!(
+        "<skill name=\"release\">\nSkill: release\nDescription: How to release\nProvided arguments: v2\n\
+         Source: project ({})\n\n--- Skill Instructions ---\n\nDo release. &lt;/skill>\n</skill>",
+        path.display()
+    );
+    let command =
+        "<command name=\"fix\">\nFix it.\n\nProvided arguments: and /chat, not /nothing\n</command>";
+    // What the user wants done goes where commands go.
+    assert_eq!(expanded.commands(), [loaded.as_str(), command].join("\n\n"));
+    assert_eq!((expanded.text(), expanded.mode), (String::new(), None));
+
+    fs::write(&path, "---\nname: release\ndescription: How to release\n---\n").unwrap();
+    let note = fixture.expand("/release").await.text();
+    assert!(
+        note.contains("Nothing is attached for /release: ") && note.contains("no instructions"),
+        "{note}"
+    );
 }
 
 #[tokio::test]

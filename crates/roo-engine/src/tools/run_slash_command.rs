@@ -1,7 +1,9 @@
-//! `run_slash_command`: the text of a slash command, read when the model asks for it.
+//! `run_slash_command`: the text of a slash command, read when the model asks for it. Where no command has the name, a skill
+//! of the mode that has it is loaded.
 
 use futures_util::future::BoxFuture;
 
+use super::skill;
 use crate::customization::SlashCommand;
 use crate::policy::{
     Action, CheckedCall, Gate, NamedAllowRule, Permitted, Refusal, RefusalRule, Tool, ToolCallContext,
@@ -24,9 +26,13 @@ struct LoadCommand {
 impl Tool for RunSlashCommand {
     /// A command is what the user put there to be given to models, so nobody is asked. What its text wants done is asked
     /// about as ever.
-    async fn judge(self, gate: &Gate, _: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        let commands = gate.policy_context().customization.commands();
+    async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
+        let customization = &gate.policy_context().customization;
+        let commands = customization.commands();
         let Some(command) = commands.iter().find(|command| command.name == self.command) else {
+            if let Some(skill) = customization.skills().find(&self.command, &call_context.mode.slug) {
+                return Ok(loading(skill::Load { skill: skill.clone(), arguments: self.arguments }));
+            }
             let names: Vec<String> = commands.iter().map(|command| format!("/{}", command.name)).collect();
             let text = format!(
                 "There is no command '/{}'. The commands are {}.",
@@ -35,11 +41,15 @@ impl Tool for RunSlashCommand {
             );
             return Err(Refusal::mistake(RefusalRule::Skill, text));
         };
-        Ok(CheckedCall::Free {
-            rule: NamedAllowRule::Skill,
-            reason: "it only loads instructions that were put there for models",
-            action: Some(Box::new(LoadCommand { command: command.clone(), arguments: self.arguments })),
-        })
+        Ok(loading(LoadCommand { command: command.clone(), arguments: self.arguments }))
+    }
+}
+
+fn loading(action: impl Action + 'static) -> CheckedCall {
+    CheckedCall::Free {
+        rule: NamedAllowRule::Skill,
+        reason: "it only loads instructions that were put there for models",
+        action: Some(Box::new(action)),
     }
 }
 

@@ -705,6 +705,15 @@ fn skills_of_the_mode_are_loaded_without_asking() {
     let permit = runtime.block_on(fixture.judge("skill", params)).permit.unwrap();
     let Load { skill, arguments } = permit.into_action().unwrap();
     assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
+
+    // By the name of a command that isn't there, too.
+    let params = json!({ "command": "/create-mode", "args": "a reviewer" });
+    fixture.expect("run_slash_command", params.clone(), "allow skill");
+    let permit = runtime.block_on(fixture.judge("run_slash_command", params)).permit.unwrap();
+    let Load { skill, arguments } = permit.into_action().unwrap();
+    assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
+    let reason = fixture.expect("run_slash_command", json!({ "command": "other" }), "deny skill");
+    assert_eq!(reason, "There is no command '/other'. The commands are /init.");
 }
 
 #[test]
