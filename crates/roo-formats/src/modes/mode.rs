@@ -1,5 +1,6 @@
 //! Modes and their permissions.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
@@ -70,6 +71,8 @@ impl Source {
 pub struct FileRestriction {
     /// Description of what it matches, for people.
     pub description: String,
+    /// The pattern as it was written.
+    written: String,
     pattern: Option<Regex>,
 }
 
@@ -93,23 +96,26 @@ const PATTERN_STEPS: usize = 100_000;
 
 impl FileRestriction {
     /// A restriction to files whose path, relative to its root, matches `pattern`. Look-around, with
-    /// which Roo's users exclude files, is understood.
+    /// which Roo's users exclude files, is understood, and so is what only JavaScript takes for itself in a class.
     ///
     /// # Errors
     /// When the pattern is no regular expression, or too large.
     pub fn new(pattern: &str, description: &str) -> Result<Self, PatternError> {
-        let compiled = RegexBuilder::new(pattern)
-            .backtrack_limit(PATTERN_STEPS)
-            .delegate_size_limit(PATTERN_SIZE)
-            .build();
-        let pattern = compiled.map_err(|error| {
+        let compiled = compiled(pattern).or_else(|error| {
+            // What is wrong is told of the pattern that was written.
+            match of_javascript(pattern) {
+                Cow::Borrowed(_) => Err(error),
+                Cow::Owned(pattern) => compiled(&pattern).map_err(|_| error),
+            }
+        });
+        let compiled = compiled.map_err(|error| {
             let text = error.to_string();
             // What the engine says of one that outgrows its limit.
             let is_large = text.contains("building NFA");
             let reason = if is_large { "it is too large" } else { text.lines().last().unwrap_or_default() };
             PatternError(reason.to_owned())
         })?;
-        Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
+        Ok(Self { description: description.to_owned(), written: pattern.to_owned(), pattern: Some(compiled) })
     }
 
     /// Returns whether the file may be changed. A path on which the pattern goes back too often may not.
@@ -119,8 +125,76 @@ impl FileRestriction {
 
     /// The pattern as it was written.
     pub fn pattern(&self) -> &str {
-        self.pattern.as_ref().map_or("", Regex::as_str)
+        &self.written
     }
+}
+
+fn compiled(pattern: &str) -> Result<Regex, Box<fancy_regex::Error>> {
+    let mut builder = RegexBuilder::new(pattern);
+    let built = builder.backtrack_limit(PATTERN_STEPS).delegate_size_limit(PATTERN_SIZE).build();
+    built.map_err(Box::new)
+}
+
+/// What was read within a class of JavaScript.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InClass {
+    /// Nothing, or a whole range: what follows begins something new.
+    Start,
+    /// A character, or a set such as `\w`: a `-` may make a range of it.
+    Item { is_set: bool },
+    /// The `-` of a range.
+    Dash,
+}
+
+/// A pattern of JavaScript for this engine, which has operators in classes: there `[`, `&` and `~` are plain characters, and so
+/// is a `-` that is no range's or has a set such as `\w` beside it. These are escaped, and all else stays as it is.
+fn of_javascript(pattern: &str) -> Cow<'_, str> {
+    let is_set = |c: char| matches!(c, 'w' | 'W' | 'd' | 'D' | 's' | 'S');
+    let mut text = String::with_capacity(pattern.len() + 4);
+    let mut chars = pattern.chars().peekable();
+    let mut class: Option<InClass> = None;
+    let behind = |place: InClass, is_set: bool| match place {
+        InClass::Dash => InClass::Start,
+        InClass::Start | InClass::Item { .. } => InClass::Item { is_set },
+    };
+    while let Some(c) = chars.next() {
+        class = match (c, class) {
+            ('\\', _) => {
+                let escaped = chars.next();
+                text.push(c);
+                text.extend(escaped);
+                class.map(|place| behind(place, escaped.is_some_and(is_set)))
+            }
+            ('[', None) => {
+                text.push(c);
+                text.extend(chars.next_if_eq(&'^'));
+                // A class of nothing, or of everything, which this engine reads in another way.
+                if chars.peek() == Some(&']') {
+                    return Cow::Borrowed(pattern);
+                }
+                Some(InClass::Start)
+            }
+            (']', Some(_)) => {
+                text.push(c);
+                None
+            }
+            ('-', Some(InClass::Item { is_set: is_behind_set })) if chars.peek() != Some(&']') => {
+                let mut ahead = chars.clone();
+                let is_before_set = ahead.next() == Some('\\') && ahead.next().is_some_and(is_set);
+                text.push_str(if is_behind_set || is_before_set { r"\-" } else { "-" });
+                Some(InClass::Dash)
+            }
+            ('[' | '-' | '&' | '~', Some(place)) => {
+                text.extend(['\\', c]);
+                Some(behind(place, false))
+            }
+            (c, place) => {
+                text.push(c);
+                place.map(|place| behind(place, false))
+            }
+        };
+    }
+    if text == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(text) }
 }
 
 /// A mode does not permit a call. The text is for the model.
@@ -250,7 +324,8 @@ impl Mode {
 
     /// Returns the files that its edits may touch, its request's own directory aside.
     fn edits(&self) -> Edits<'_> {
-        let pattern = self.file_restriction.as_ref().map(|files| files.pattern.as_ref().map(Regex::as_str));
+        let pattern =
+            self.file_restriction.as_ref().map(|files| files.pattern.as_ref().map(|_| files.pattern()));
         match pattern {
             _ if !self.groups.contains(&Group::Edit) => Edits::None,
             Some(None) => Edits::None,
@@ -523,6 +598,63 @@ mod tests {
         assert!(FileRestriction::new("(", "nothing").is_err());
         assert!(FileRestriction::new(r"\w{900}{900}", "too much").is_err());
         assert!(!FileRestriction::default().matches("("));
+    }
+
+    #[test]
+    fn classes_of_javascript_are_understood() {
+        for (pattern, matching, others) in [
+            (
+                r"^docs/[\w-/]+\.md$",
+                &["docs/a-b/c_1.md", "docs/-/x.md"][..],
+                &["docs/a b.md", "src/a.md"][..],
+            ),
+            (r"^[\w-.]+$", &["a-b.md"], &["a/b"]),
+            (r"^[\d-x]+$", &["1-x"], &["5y", "a"]),
+            (r"^[a-\d]+$", &["a-1"], &["b", "A"]),
+            (r"^[^\s-/]+$", &["ab"], &["a-b", "a/b", "a b"]),
+            (r"^[\w-\s]+$", &["a - b"], &["a/b"]),
+            (r"^[[\w]+$", &["[a"], &["]a", "-"]),
+            (r"^pages/[[\w-/]+(?<!x)\.tsx$", &["pages/[id/a-b.tsx"], &["pages/id].tsx", "pages/x.tsx"]),
+            (r"^[(\w-)]+\.md$", &["(a-b).md"], &["a b.md"]),
+            // What JavaScript reads as a range is none wider here.
+            (r"^[\d-a-z]+$", &["1-az"], &["b"]),
+            (r"^[\w-&&a]+$", &["a&-"], &["/"]),
+        ] {
+            let restriction = FileRestriction::new(pattern, "").unwrap();
+            assert_eq!(restriction.pattern(), pattern);
+            let matched = |paths: &[&str]| paths.iter().filter(|path| restriction.matches(path)).count();
+            assert_eq!((matched(matching), matched(others)), (matching.len(), 0), "{pattern}");
+        }
+        let error = |pattern: &str| FileRestriction::new(pattern, "").unwrap_err().to_string();
+        let before = compiled(r"[\w-/]+(").unwrap_err().to_string();
+        assert_eq!(error(r"[\w-/]+("), before.lines().last().unwrap(), "told of what was written");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_pattern_that_compiles_stays_as_it_is(pattern in r"[\[\]\\^a\-wds/|&~.(){}*?]{0,12}") {
+            match (compiled(&pattern), FileRestriction::new(&pattern, "")) {
+                (Ok(_), Ok(restriction)) => {
+                    assert_eq!(restriction.pattern.unwrap().as_str(), pattern);
+                }
+                (Ok(_), Err(error)) => panic!("{pattern}: {error}"),
+                (Err(_), Ok(restriction)) => {
+                    let rewritten = restriction.pattern.as_ref().unwrap().as_str();
+                    let plain = |pattern: &str| pattern.replace('\\', "");
+                    assert_eq!(plain(rewritten), plain(&pattern));
+                    assert_eq!(of_javascript(rewritten), rewritten, "and it is enough to do it once");
+                    assert_eq!(restriction.pattern(), pattern);
+                }
+                (Err(_), Err(_)) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_class_of_nothing_is_not_read_as_another_one() {
+        for pattern in [r"^[][\w-/]]$", r"^[^][\w-/]]$"] {
+            assert!(FileRestriction::new(pattern, "").is_err(), "{pattern}");
+        }
     }
 
     #[test]
