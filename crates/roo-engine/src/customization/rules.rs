@@ -16,6 +16,10 @@ use roo_text::render::exact_line;
 const LIMIT: usize = 256 << 10;
 /// Number of left-out files that are named.
 const NAMED: usize = 20;
+/// The file below a home directory into which `roo-lsp import roo` writes the custom instructions of Roo Code's settings. There
+/// they were no rules, so that they left the single files of old in force.
+// To be replaced by the constant of `roo_formats::roo_code`, once the import takes the name from there too.
+const IMPORTED_INSTRUCTIONS: &str = ".roo/rules/roo-code-custom-instructions.md";
 
 /// One text of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ struct RuleLoader<'a> {
     home: Option<&'a Path>,
     project: Option<&'a Path>,
     found: Vec<RuleFile>,
+    /// Number of files in `found` beside which the single files of old don't count.
+    displacing: usize,
     /// In bytes.
     left: usize,
     left_out: Vec<String>,
@@ -76,19 +82,20 @@ struct RuleLoader<'a> {
 
 impl<'a> RuleLoader<'a> {
     fn new(files: &'a Files, home: Option<&'a Path>, project: Option<&'a Path>) -> Self {
-        Self { files, home, project, found: vec![], left: LIMIT, left_out: vec![], problems: vec![] }
+        let (found, left_out, problems) = (vec![], vec![], vec![]);
+        Self { files, home, project, found, displacing: 0, left: LIMIT, left_out, problems }
     }
 
     /// The directories `rules<ending>`; where they hold nothing, the single files of old.
     fn directories_or_files(&mut self, ending: &str) {
-        let before = self.found.len();
+        let before = self.displacing;
         if let Some(home) = self.home {
             self.directory(&home.join(".roo").join(format!("rules{ending}")), Scope::Global);
         }
         let Some(project) = self.project else { return };
         self.directory(&project.join(".roo").join(format!("rules{ending}")), Scope::Project);
         for name in [format!(".roorules{ending}"), format!(".clinerules{ending}")] {
-            if self.found.len() > before {
+            if self.displacing > before {
                 return;
             }
             let path = project.join(name);
@@ -143,6 +150,8 @@ impl<'a> RuleLoader<'a> {
         match self.left.checked_sub(text.len()) {
             Some(left) => {
                 self.left = left;
+                let imported = self.home.map(|home| home.join(IMPORTED_INSTRUCTIONS));
+                self.displacing += usize::from(imported.as_deref() != Some(path));
                 self.found.push(RuleFile { heading: format!("{what} {}", self.shown(path)), text });
             }
             None => {

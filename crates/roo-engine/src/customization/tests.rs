@@ -768,6 +768,22 @@ mod rules {
     }
 
     #[test]
+    fn imported_instructions_leave_the_single_files_of_old_in_force() {
+        let place = TestWorkspace::trusted();
+        place.write("home/.roo/rules/roo-code-custom-instructions.md", "Imported.");
+        place.write("work/.roorules", "Old.");
+        let imported = "Rules from ~/.roo/rules/roo-code-custom-instructions.md";
+        assert_eq!(place.headings("code"), [imported, "Rules from .roorules"]);
+        place.write("home/.roo/rules/own.md", "Own.");
+        assert_eq!(place.headings("code"), ["Rules from ~/.roo/rules/own.md", imported]);
+        // A file of that name elsewhere is a rule like any other.
+        fs::remove_file(place.path("home/.roo/rules/own.md")).unwrap();
+        place.write("work/.roo/rules/roo-code-custom-instructions.md", "Project.");
+        let of_project = "Rules from .roo/rules/roo-code-custom-instructions.md";
+        assert_eq!(place.headings("code"), [imported, of_project]);
+    }
+
+    #[test]
     fn links_are_followed_but_never_out_of_the_workspace() {
         let place = TestWorkspace::trusted();
         place.write("work/shared/a.md", "Shared.");
