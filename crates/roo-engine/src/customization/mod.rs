@@ -1,8 +1,10 @@
 //! Files by which users and workspaces steer agents: modes, rules, prompts, hooks; and whether a workspace is trusted
 //! to do so.
 //!
-//! Everything is read when it is used, and a file is read again only when it has changed: nothing is
-//! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
+//! Everything is read when it is used, and nothing is watched. Files of modes, hooks and MCP servers are read again only when
+//! they have changed. Rules, commands, skills and prompts that replace others are looked for and read anew each time.
+//!
+//! Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
 //! needs an approval for what gives a mode more than it has, and an answer for modes of which none says to whom it may
 //! delegate. What a mode may do is said in
 //! [`roo_formats::modes`], how a prompt is composed in [`roo_model::prompts`].
