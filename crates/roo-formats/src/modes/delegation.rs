@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::built_in::BUILT_IN;
 use super::mode::Mode;
+use super::pictograph::is_pictograph;
 use roo_protocol::ids::Urid;
 use roo_text::render::{exact_line, is_invisible, one_line};
 
@@ -331,12 +332,6 @@ fn tree_length(lines: &[NumberedLine<'_>], emoji: &str) -> Option<usize> {
 fn is_here(line: &str) -> bool {
     let line = line.trim_start_matches(|c: char| c == '│' || c.is_whitespace());
     line.trim_end().eq_ignore_ascii_case(HERE)
-}
-
-fn is_pictograph(c: char) -> bool {
-    matches!(c,
-        '\u{203c}' | '\u{2049}' | '\u{2139}' | '\u{2190}'..='\u{24ff}' | '\u{25a0}'..='\u{27bf}'
-        | '\u{2900}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
 /// Takes blank lines and captions of the tree away from the end of the lines above it.

@@ -15,6 +15,7 @@ use super::declaration::{
     DECLARATION, FilePattern, GroupName, GroupOptions, MODES_LIMIT, ModeEntry, ModeFile,
 };
 use super::mode::{FileRestriction, Mode, Source};
+use super::pictograph::is_part_of_pictograph;
 use crate::config::yaml::{self, Step};
 use crate::declaration::{meant_or_known, words_of};
 use crate::placed::Placed;
@@ -432,15 +433,7 @@ fn emoji_length(name: &str) -> usize {
     if name.starts_with(is_invisible) {
         return 0;
     }
-    name.chars().take_while(|&c| is_pictograph(c)).map(char::len_utf8).sum()
-}
-
-/// Returns whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.
-fn is_pictograph(c: char) -> bool {
-    matches!(c,
-        '\u{a9}' | '\u{ae}' | '\u{200d}' | '\u{203c}' | '\u{2049}' | '\u{20e3}' | '\u{2122}' | '\u{2139}'
-        | '\u{2190}'..='\u{2bff}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{fe0f}'
-        | '\u{1f000}'..='\u{1faff}')
+    name.chars().take_while(|&c| is_part_of_pictograph(c)).map(char::len_utf8).sum()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod delegation;
 mod file;
 mod mode;
 mod mode_list;
+mod pictograph;
 mod urid;
 
 pub use built_in::ENTRY;
