@@ -160,3 +160,33 @@ fn what_can_not_be_used_is_said_and_changes_nothing() {
     assert!(broken.status.code() == Some(1) && settings(&project) == "limits: 3\n", "{broken:?}");
     project.configure(&before);
 }
+
+#[test]
+fn a_switch_for_mcp_tools_does_not_let_all_of_them_run() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let with = |mcp: bool| {
+        let export = json!({"globalSettings": {"autoApprovalEnabled": true, "alwaysAllowMcp": mcp}});
+        let output = import(&project, &export, &["--approvals"]);
+        assert!(output.status.success(), "{output:?}");
+        printed(&project, &output)
+    };
+    let on = with(true);
+    assert!(
+        on.contains("there is nothing to import") && on.contains("`alwaysAllowMcp`: it let those"),
+        "{on}"
+    );
+    assert!(!settings(&project).contains("mcp"), "{}", settings(&project));
+
+    // Lists that count here, though they did not there, are named.
+    assert!(!with(false).contains("alwaysAllow"));
+    let servers =
+        r#"{"mcpServers": {"db": {"command": "db", "alwaysAllow": ["query"]}, "mail": {"command": "mail"}}}"#;
+    fs::write(project.beside("config/roo-lsp/mcp.json"), servers).unwrap();
+    let off = with(false);
+    assert!(
+        off.contains("`alwaysAllowMcp`: it was off") && off.contains("until you remove them: db\n"),
+        "{off}"
+    );
+    assert!(!with(true).contains("it was off"));
+}

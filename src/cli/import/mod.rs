@@ -1,7 +1,7 @@
 //! `roo-lsp import`: settings, modes, MCP servers and tasks of other programs, taken over beside what the user has already.
 //!
 //! `roo` and `claude_code` read what a program keeps, `settings` what it exported; `tasks` makes requests of conversations, `modes`
-//! takes modes over. Each says what was taken, what wasn't, and why; a second import takes only what is new. MCP servers
+//! takes modes over, `unasked` finds calls of MCP servers that nobody is asked about. Each says what was taken, what wasn't, and why; a second import takes only what is new. MCP servers
 //! are taken over by the code of `mcp import`.
 
 mod claude_code;
@@ -9,6 +9,7 @@ mod modes;
 mod roo;
 mod settings;
 mod tasks;
+mod unasked;
 
 use super::arguments::{Common, ImportCommand};
 use super::{CliError, Ending};

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::modes;
+use super::unasked::servers_with_lists;
 use crate::cli::arguments::{Common, ImportRoo};
 use crate::cli::mcp::secrets::{has_credentials, is_clear};
 use crate::cli::session::{SessionContext, environment};
@@ -14,6 +15,7 @@ use crate::configuration_file::{ConfigurationFile, read};
 use crate::live_settings::Configured;
 use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError};
 use crate::shell_word::shell_word;
+use roo_engine::customization::GLOBAL_MCP;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
 use roo_formats::modes::Source;
 use roo_formats::roo_code::{ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT};
@@ -57,6 +59,19 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
                 exported.settings.retain(|setting| setting.value != *profile.name);
                 exported.refused.push(format!("profile `{}`: {reason}", profile.name));
             }
+        }
+    }
+
+    if exported.asked_for_mcp {
+        let servers = context.directories.config.join(GLOBAL_MCP);
+        let unasked = servers_with_lists(&servers);
+        if !unasked.is_empty() {
+            exported.left_out.push(format!(
+                "`alwaysAllowMcp`: it was off, so that every MCP tool asked; here the lists `alwaysAllow` in {} count by themselves, \
+                 until you remove them: {}",
+                servers.display(),
+                unasked.join(", ")
+            ));
         }
     }
 

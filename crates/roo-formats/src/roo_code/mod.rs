@@ -77,6 +77,8 @@ pub struct ExportedSettings {
     pub settings: Vec<ExportedSetting>,
     /// What was allowed without asking.
     pub approvals: Vec<ExportedSetting>,
+    /// True if every call of an MCP server asked, whatever `alwaysAllow` of the server named. Here that list counts by itself.
+    pub asked_for_mcp: bool,
     /// The text that was added to every mode's prompt.
     pub custom_instructions: Option<String>,
     /// The user's modes, as a file of modes has them. Those of projects stay in their `.roomodes`.
@@ -105,6 +107,7 @@ impl ExportedSettings {
         let mut read = Self::default();
         read.read_profiles(profiles.unwrap_or(&empty), global.unwrap_or(&empty));
         read.read_global(global.unwrap_or(&empty));
+        read.asked_for_mcp = global.is_some_and(|global| !runs_unasked(global, "alwaysAllowMcp"));
         Ok(read)
     }
 
@@ -265,16 +268,8 @@ impl ExportedSettings {
     }
 
     fn read_approvals(&mut self, global: &Map<String, Value>) {
-        if global.get("autoApprovalEnabled") != Some(&json!(true)) {
+        if !runs_unasked(global, "autoApprovalEnabled") {
             return;
-        }
-        let is_on = |key: &str| global.get(key) == Some(&json!(true));
-        for (key, name) in
-            [("alwaysAllowWrite", "write"), ("alwaysAllowMcp", "mcp"), ("alwaysAllowBrowser", "browser")]
-        {
-            if is_on(key) {
-                self.approvals.push(ExportedSetting::new(&["autoApprove", name], true));
-            }
         }
         // On by default here.
         for (key, name) in [("alwaysAllowReadOnly", "read"), ("alwaysAllowSubtasks", "delegate")] {
@@ -282,7 +277,20 @@ impl ExportedSettings {
                 self.settings.push(ExportedSetting::new(&["autoApprove", name], false));
             }
         }
-        if is_on("alwaysAllowExecute") {
+        for (key, name) in [("alwaysAllowWrite", "write"), ("alwaysAllowBrowser", "browser")] {
+            if runs_unasked(global, key) {
+                self.approvals.push(ExportedSetting::new(&["autoApprove", name], true));
+            }
+        }
+        // There it lets the lists of servers count; `autoApprove.mcp` would let every tool of every server run.
+        if runs_unasked(global, "alwaysAllowMcp") {
+            self.left_out.push(
+                "`alwaysAllowMcp`: it let those tools run unasked that `alwaysAllow` of their server names; these lists come with the \
+                 servers, by `roo-lsp import roo --approvals` without a file. Reading resources asks"
+                    .to_owned(),
+            );
+        }
+        if runs_unasked(global, "alwaysAllowExecute") {
             let allowed = self.commands(global, "allowedCommands");
             if !allowed.is_empty() {
                 self.approvals
@@ -311,6 +319,11 @@ impl ExportedSettings {
         }
         commands
     }
+}
+
+/// Returns whether Roo Code did something without asking: the switch for it is on, and so is that for all of them.
+fn runs_unasked(global: &Map<String, Value>, key: &str) -> bool {
+    ["autoApprovalEnabled", key].iter().all(|key| global.get(*key) == Some(&json!(true)))
 }
 
 /// A text that is not empty.

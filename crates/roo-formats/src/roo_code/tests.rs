@@ -77,7 +77,30 @@ fn nothing_is_allowed_where_approvals_were_off() {
     let read = read(&json!({"globalSettings": {
         "autoApprovalEnabled": false, "alwaysAllowWrite": true, "alwaysAllowExecute": true, "allowedCommands": ["npm test"],
     }}));
-    assert_eq!(read, ExportedSettings::default());
+    assert_eq!(read, ExportedSettings { asked_for_mcp: true, ..ExportedSettings::default() });
+}
+
+fn global(settings: Value) -> ExportedSettings {
+    read(&json!({ "globalSettings": settings }))
+}
+
+#[test]
+fn a_switch_for_mcp_tools_allows_no_tool_by_itself() {
+    let mcp = |settings: Value| {
+        let read = global(settings);
+        (read.asked_for_mcp, read.approvals, read.left_out)
+    };
+    let (asked, approvals, left_out) = mcp(json!({"autoApprovalEnabled": true, "alwaysAllowMcp": true}));
+    assert!(!asked && approvals.is_empty(), "{approvals:?}");
+    assert!(left_out[0].contains("`alwaysAllow` of their server names"), "{left_out:?}");
+    for off in [
+        json!({"autoApprovalEnabled": true, "alwaysAllowMcp": false}),
+        json!({"autoApprovalEnabled": true}),
+        json!({"autoApprovalEnabled": false, "alwaysAllowMcp": true}),
+    ] {
+        assert_eq!(mcp(off.clone()), (true, vec![], vec![]), "{off}");
+    }
+    assert!(!read(&json!({"providerProfiles": {}})).asked_for_mcp, "there are no settings that say so");
 }
 
 #[test]
