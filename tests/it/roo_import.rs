@@ -162,6 +162,24 @@ fn what_can_not_be_used_is_said_and_changes_nothing() {
 }
 
 #[test]
+fn denied_commands_refuse_here_only_what_was_refused_there() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let export = json!({"globalSettings": {
+        "autoApprovalEnabled": true, "alwaysAllowExecute": true,
+        "allowedCommands": ["git status"], "deniedCommands": ["git", "npm publish", "rm -r"],
+    }});
+    let output = import(&project, &export, &[]);
+    let told = printed(&project, &output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("`git` of `deniedCommands`: Roo Code allowed `git status` all the same"), "{told}");
+    assert!(told.contains("the rules for these refuse whole words: `npm publish`, `rm -r`"), "{told}");
+    let code = |command: &str| project.run(&["policy", "check", "--command", command]).status.code();
+    assert_eq!(code("npm publish"), Some(1));
+    assert_ne!(code("git status"), Some(1));
+}
+
+#[test]
 fn a_switch_for_mcp_tools_does_not_let_all_of_them_run() {
     let project = Project::new(&[]);
     project.configure("");

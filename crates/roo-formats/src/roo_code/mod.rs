@@ -5,6 +5,7 @@
 //! provider's name, and `globalSettings`. Keys of providers stay in the file. What would let agents do something unasked is kept
 //! apart from the rest, so that nobody grants it without meaning to.
 
+mod commands;
 pub mod places;
 mod providers;
 pub mod tasks;
@@ -234,9 +235,11 @@ impl ExportedSettings {
         if let Some(cost) = cost.filter(|cost| *cost > 0.0) {
             self.settings.push(ExportedSetting::new(&["limits", "costUsd"], cost));
         }
-        let denied = self.commands(global, "deniedCommands");
-        if !denied.is_empty() {
-            self.settings.push(ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied)));
+        let denied = commands::denied(global, runs_unasked(global, "alwaysAllowExecute"));
+        self.left_out.extend(denied.left_out);
+        if !denied.rules.is_empty() {
+            self.settings
+                .push(ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied.rules)));
         }
         self.read_approvals(global);
         let instructions = text(global, "customInstructions").map(str::trim).filter(|text| !text.is_empty());
@@ -291,33 +294,13 @@ impl ExportedSettings {
             );
         }
         if runs_unasked(global, "alwaysAllowExecute") {
-            let allowed = self.commands(global, "allowedCommands");
-            if !allowed.is_empty() {
-                self.approvals
-                    .push(ExportedSetting::new(&["autoApprove", "execute", "allow"], json!(allowed)));
+            let allowed = commands::allowed(global);
+            self.left_out.extend(allowed.left_out);
+            if !allowed.rules.is_empty() {
+                let path = ["autoApprove", "execute", "allow"];
+                self.approvals.push(ExportedSetting::new(&path, json!(allowed.rules)));
             }
         }
-    }
-
-    /// Commands as lists of words.
-    fn commands(&mut self, global: &Map<String, Value>, key: &str) -> Vec<Vec<String>> {
-        let listed = global.get(key).and_then(Value::as_array);
-        let mut commands = Vec::new();
-        for command in listed.into_iter().flatten().filter_map(Value::as_str) {
-            let is_plain =
-                !command.contains(['"', '\'', '\\', '*', '$', '`', '|', '&', ';', '<', '>', '(', ')']);
-            let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-            if words.is_empty() || commands.contains(&words) {
-                continue;
-            }
-            match is_plain {
-                true => commands.push(words),
-                false => self
-                    .left_out
-                    .push(format!("`{command}` of `{key}`: a rule here is a list of whole words")),
-            }
-        }
-        commands
     }
 }
 

@@ -104,6 +104,23 @@ fn a_switch_for_mcp_tools_allows_no_tool_by_itself() {
 }
 
 #[test]
+fn denied_commands_count_where_roo_code_looked_at_them() {
+    let denied = |enabled: bool, execute: bool| {
+        global(json!({
+            "autoApprovalEnabled": enabled, "alwaysAllowReadOnly": true, "alwaysAllowSubtasks": true,
+            "alwaysAllowExecute": execute, "deniedCommands": ["git push "],
+        }))
+    };
+    let deny = ExportedSetting::new(&["autoApprove", "execute", "deny"], json!([["git", "push"]]));
+    assert!(denied(true, true).settings.contains(&deny));
+    for (enabled, execute) in [(true, false), (false, true), (false, false)] {
+        let read = denied(enabled, execute);
+        assert!(!read.settings.contains(&deny), "{enabled} {execute}");
+        assert!(read.left_out[0].starts_with("`deniedCommands`: they had no effect"), "{:?}", read.left_out);
+    }
+}
+
+#[test]
 fn thresholds_of_summaries_belong_to_profiles() {
     let of = |global: Value| {
         let read = read(&json!({
