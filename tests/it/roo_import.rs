@@ -180,6 +180,17 @@ fn denied_commands_refuse_here_only_what_was_refused_there() {
 }
 
 #[test]
+fn everything_asks_where_approvals_were_off() {
+    let project = Project::new(&[("a.txt", "a")]);
+    project.configure("");
+    let export = json!({"globalSettings": {"autoApprovalEnabled": false, "alwaysAllowReadOnly": true}});
+    let output = import(&project, &export, &["--approvals"]);
+    assert!(output.status.success(), "{output:?}");
+    let written = settings(&project);
+    assert!(written.contains("read: false") && written.contains("delegate: false"), "{written}");
+}
+
+#[test]
 fn a_switch_for_mcp_tools_does_not_let_all_of_them_run() {
     let project = Project::new(&[]);
     project.configure("");

@@ -271,14 +271,15 @@ impl ExportedSettings {
     }
 
     fn read_approvals(&mut self, global: &Map<String, Value>) {
-        if !runs_unasked(global, "autoApprovalEnabled") {
-            return;
-        }
+        let Some(is_enabled) = global.get("autoApprovalEnabled").and_then(Value::as_bool) else { return };
         // On by default here.
         for (key, name) in [("alwaysAllowReadOnly", "read"), ("alwaysAllowSubtasks", "delegate")] {
-            if global.get(key) == Some(&json!(false)) {
+            if !is_enabled || global.get(key) == Some(&json!(false)) {
                 self.settings.push(ExportedSetting::new(&["autoApprove", name], false));
             }
+        }
+        if !is_enabled {
+            return;
         }
         for (key, name) in [("alwaysAllowWrite", "write"), ("alwaysAllowBrowser", "browser")] {
             if runs_unasked(global, key) {

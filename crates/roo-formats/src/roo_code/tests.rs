@@ -72,16 +72,23 @@ fn limits_and_refused_commands_are_settings_and_what_was_allowed_is_apart() {
     assert_debug_snapshot!((read.settings, read.approvals, read.custom_instructions, read.left_out));
 }
 
-#[test]
-fn nothing_is_allowed_where_approvals_were_off() {
-    let read = read(&json!({"globalSettings": {
-        "autoApprovalEnabled": false, "alwaysAllowWrite": true, "alwaysAllowExecute": true, "allowedCommands": ["npm test"],
-    }}));
-    assert_eq!(read, ExportedSettings { asked_for_mcp: true, ..ExportedSettings::default() });
-}
-
 fn global(settings: Value) -> ExportedSettings {
     read(&json!({ "globalSettings": settings }))
+}
+
+#[test]
+fn everything_asks_where_approvals_were_off() {
+    let off = global(json!({
+        "autoApprovalEnabled": false, "alwaysAllowReadOnly": true, "alwaysAllowSubtasks": true, "alwaysAllowWrite": true,
+        "alwaysAllowMcp": true, "alwaysAllowExecute": true, "allowedCommands": ["npm test"],
+    }));
+    let asks = |name: &str| ExportedSetting::new(&["autoApprove", name], false);
+    let expected = ExportedSettings {
+        settings: vec![asks("read"), asks("delegate")],
+        asked_for_mcp: true,
+        ..ExportedSettings::default()
+    };
+    assert_eq!(off, expected);
 }
 
 #[test]
