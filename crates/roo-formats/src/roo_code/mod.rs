@@ -9,6 +9,7 @@ mod commands;
 pub mod places;
 mod providers;
 pub mod tasks;
+mod unmatched;
 
 use serde_json::{Map, Value, json};
 
@@ -17,6 +18,9 @@ use crate::config::{Profile, profile_of};
 
 /// The largest export that is read, in bytes.
 pub const FILE_LIMIT: u64 = 16 << 20;
+
+/// Most tokens of a budget for thinking that become a level of `reasoning`, below the highest that budgets are asked for.
+const BUDGETS: [(u64, &str); 2] = [(2048, "low"), (8192, "medium")];
 
 /// Range of a threshold for summaries, in percent, as settings take it.
 const THRESHOLDS: std::ops::RangeInclusive<i64> = 5..=99;
@@ -144,7 +148,9 @@ impl ExportedSettings {
         self.settings.extend(of_modes);
         // A limit of every request here.
         let current = configs.iter().find(|(name, _)| Some(name.as_str()) == current);
-        if let Some(mistakes) = current.and_then(|(_, config)| positive(config, "consecutiveMistakeLimit")) {
+        let mistakes = current.and_then(|(_, config)| config.get("consecutiveMistakeLimit")?.as_u64());
+        // 0 is no limit in both programs.
+        if let Some(mistakes) = mistakes {
             self.settings.push(ExportedSetting::new(&["limits", "mistakes"], mistakes));
         }
     }
@@ -172,12 +178,14 @@ impl ExportedSettings {
         if let Some(url) = provider.base_url(config) {
             put("baseUrl", url.into());
         }
+        let mut has_level = false;
         match text(config, provider.model) {
             // A suffix of Roo Code's own.
             Some(model) => match model.strip_suffix(":thinking").filter(|_| provider.here == "anthropic") {
                 Some(model) => {
                     put("model", model.into());
                     put("reasoning", "high".into());
+                    has_level = true;
                 }
                 None => put("model", model.into()),
             },
@@ -202,11 +210,26 @@ impl ExportedSettings {
         if let Some(tokens) = most {
             put("maxTokens", tokens.into());
         }
-        if config.get("enableReasoningEffort") != Some(&json!(false))
-            && let Some(effort) = text(config, "reasoningEffort")
-        {
+        let thinks = config.get("enableReasoningEffort").and_then(Value::as_bool);
+        let effort = text(config, "reasoningEffort").filter(|_| thinks != Some(false));
+        if let Some(effort) = effort {
             let effort = if effort == "disable" { "none" } else { effort };
             put("reasoning", effort.into());
+        } else if thinks == Some(true) {
+            // Models that have no levels in Roo Code have a budget.
+            match positive(config, "modelMaxThinkingTokens") {
+                Some(tokens) => {
+                    let level = level_of(tokens);
+                    put("reasoning", level.into());
+                    self.left_out.push(format!(
+                        "profile `{name}`: its budget of {tokens} tokens for thinking, in place of which it has `reasoning: {level}`"
+                    ));
+                }
+                None if !has_level => self.left_out.push(format!(
+                    "profile `{name}`: it was to think as much as Roo Code's default for the model; set `reasoning`"
+                )),
+                None => {}
+            }
         }
         if let Some(temperature) = config.get("modelTemperature").and_then(Value::as_f64) {
             put("temperature", temperature.into());
@@ -242,6 +265,7 @@ impl ExportedSettings {
                 .push(ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied.rules)));
         }
         self.read_approvals(global);
+        self.left_out.extend(unmatched::left_out(global, runs_unasked(global, "autoApprovalEnabled")));
         let instructions = text(global, "customInstructions").map(str::trim).filter(|text| !text.is_empty());
         self.custom_instructions = instructions.map(str::to_owned);
         let prompts = global.get("customModePrompts").and_then(Value::as_object);
@@ -294,6 +318,12 @@ impl ExportedSettings {
                     .to_owned(),
             );
         }
+        let switch = global.get("alwaysAllowModeSwitch").and_then(Value::as_bool);
+        if switch.is_some_and(|switch| switch != runs_unasked(global, "alwaysAllowSubtasks")) {
+            self.left_out.push(
+                "`alwaysAllowModeSwitch`: `autoApprove.delegate` decides on subtasks and on changes of mode together".to_owned(),
+            );
+        }
         if runs_unasked(global, "alwaysAllowExecute") {
             let allowed = commands::allowed(global);
             self.left_out.extend(allowed.left_out);
@@ -308,6 +338,12 @@ impl ExportedSettings {
 /// Returns whether Roo Code did something without asking: the switch for it is on, and so is that for all of them.
 fn runs_unasked(global: &Map<String, Value>, key: &str) -> bool {
     ["autoApprovalEnabled", key].iter().all(|key| global.get(*key) == Some(&json!(true)))
+}
+
+/// The level of thinking that is nearest to a budget.
+fn level_of(tokens: u64) -> &'static str {
+    let level = BUDGETS.iter().find(|(most, _)| tokens <= *most);
+    level.map_or("high", |(_, level)| level)
 }
 
 /// A text that is not empty.

@@ -128,6 +128,71 @@ fn denied_commands_count_where_roo_code_looked_at_them() {
 }
 
 #[test]
+fn changes_of_mode_go_with_subtasks() {
+    let said = |switch: bool, subtasks: bool| {
+        global(json!({
+            "autoApprovalEnabled": true, "alwaysAllowModeSwitch": switch, "alwaysAllowSubtasks": subtasks,
+        }))
+        .left_out
+    };
+    for (switch, subtasks) in [(true, false), (false, true)] {
+        assert!(said(switch, subtasks)[0].starts_with("`alwaysAllowModeSwitch`: "), "{switch} {subtasks}");
+        assert_eq!(said(switch, switch), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_budget_for_thinking_becomes_a_level() {
+    let of = |config: Value| {
+        let mut config = config;
+        let model = json!({"apiProvider": "anthropic", "apiModelId": "claude-sonnet-4-5"});
+        for (key, value) in model.as_object().unwrap() {
+            config.as_object_mut().unwrap().entry(key).or_insert(value.clone());
+        }
+        let read = read(&json!({"providerProfiles": {"apiConfigs": {"a": config}}}));
+        let fields = &read.profiles[0].fields;
+        let level = fields.iter().find(|(key, _)| key == "reasoning").map(|(_, level)| level.clone());
+        (level, read.left_out)
+    };
+    for (tokens, level) in [(1024, "low"), (2048, "low"), (2049, "medium"), (8192, "medium"), (8193, "high")]
+    {
+        let (found, said) = of(json!({"enableReasoningEffort": true, "modelMaxThinkingTokens": tokens}));
+        assert_eq!(found, Some(level.into()), "{tokens}");
+        let sentence = format!(
+            "profile `a`: its budget of {tokens} tokens for thinking, in place of which it has `reasoning: {level}`"
+        );
+        assert_eq!(said, [sentence]);
+    }
+    let nothing_said = Vec::<String>::new();
+    // A level is what was chosen last; a budget without the switch is a remnant.
+    let chosen =
+        json!({"enableReasoningEffort": true, "modelMaxThinkingTokens": 1024, "reasoningEffort": "xhigh"});
+    assert_eq!(of(chosen), (Some("xhigh".into()), nothing_said.clone()));
+    assert_eq!(of(json!({"modelMaxThinkingTokens": 1024})), (None, nothing_said.clone()));
+    let off = json!({"enableReasoningEffort": false, "modelMaxThinkingTokens": 1024});
+    assert_eq!(of(off), (None, nothing_said.clone()));
+    let (level, said) = of(json!({"enableReasoningEffort": true}));
+    assert!(level.is_none() && said[0].ends_with("; set `reasoning`"), "{said:?}");
+    let by_name = json!({"enableReasoningEffort": true, "apiModelId": "claude-3-7-sonnet-20250219:thinking"});
+    assert_eq!(of(by_name), (Some("high".into()), nothing_said));
+}
+
+#[test]
+fn no_limit_of_mistakes_stays_none() {
+    let limit = |mistakes: Value| {
+        let work = json!({
+            "apiProvider": "ollama", "ollamaModelId": "m", "consecutiveMistakeLimit": mistakes,
+        });
+        let profiles = json!({"currentApiConfigName": "work", "apiConfigs": {"work": work}});
+        read(&json!({ "providerProfiles": profiles })).settings
+    };
+    for mistakes in [0, 7] {
+        assert_eq!(limit(json!(mistakes)), [ExportedSetting::new(&["limits", "mistakes"], mistakes)]);
+    }
+    assert_eq!(limit(Value::Null), vec![]);
+}
+
+#[test]
 fn thresholds_of_summaries_belong_to_profiles() {
     let of = |global: Value| {
         let read = read(&json!({
