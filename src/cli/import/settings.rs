@@ -18,13 +18,13 @@ use crate::shell_word::shell_word;
 use roo_engine::customization::GLOBAL_MCP;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
 use roo_formats::modes::Source;
-use roo_formats::roo_code::{ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT};
+use roo_formats::roo_code::places::RULES;
+use roo_formats::roo_code::{
+    ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT, INSTRUCTIONS_FILE,
+};
 use roo_model::providers::{self, KeyState};
 use roo_text::render::exact_line;
 use serde_json::{Value, json};
-
-/// The file for the instructions for all modes, below the home directory.
-const INSTRUCTIONS: &str = ".roo/rules/roo-code-custom-instructions.md";
 
 /// Changes of a settings file.
 struct SettingsPlan {
@@ -217,7 +217,7 @@ fn instructions(
     let (Some(text), Some(home)) = (&exported.custom_instructions, &context.directories.home) else {
         return Ok(None);
     };
-    let path = home.join(INSTRUCTIONS);
+    let path = home.join(RULES).join(INSTRUCTIONS_FILE);
     let file = ConfigurationFile::open(path.clone(), FILE_LIMIT)
         .map_err(|error| CliError::Other(format!("can't read {}: {error}", path.display())))?;
     let text = format!("{text}\n");

@@ -19,6 +19,10 @@ use crate::config::{Profile, profile_of};
 /// The largest export that is read, in bytes.
 pub const FILE_LIMIT: u64 = 16 << 20;
 
+/// The file that takes the text which Roo Code added to every mode's prompt, in the user's [`places::RULES`]. In Roo Code that text
+/// was no rule, so that rules in a project's single files counted beside it.
+pub const INSTRUCTIONS_FILE: &str = "roo-code-custom-instructions.md";
+
 /// Most tokens of a budget for thinking that become a level of `reasoning`, below the highest that budgets are asked for.
 const BUDGETS: [(u64, &str); 2] = [(2048, "low"), (8192, "medium")];
 
