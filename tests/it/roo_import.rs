@@ -219,3 +219,20 @@ fn a_switch_for_mcp_tools_does_not_let_all_of_them_run() {
     );
     assert!(!with(true).contains("it was off"));
 }
+
+#[test]
+fn only_the_modes_of_an_unusable_profile_lose_theirs() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let named = json!({
+        "id": "a1", "apiProvider": "openai", "openAiModelId": "m", "openAiBaseUrl": "https://me:secret@b.example/v1",
+    });
+    let used = json!({"id": "a2", "apiProvider": "ollama", "ollamaModelId": "m"});
+    let export = json!({"providerProfiles": {
+        "apiConfigs": {"named": named, "used": used}, "modeApiConfigs": {"code": "a1", "ask": "a2"},
+    }});
+    let output = import(&project, &export, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let written = settings(&project);
+    assert!(written.contains("profile: used") && !written.contains("named"), "{written}");
+}

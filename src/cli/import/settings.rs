@@ -56,7 +56,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
                 exported.profiles.push(profile);
             }
             Some(reason) => {
-                exported.settings.retain(|setting| setting.value != *profile.name);
+                exported.settings.retain(|setting| !names_profile(setting, &profile.name));
                 exported.refused.push(format!("profile `{}`: {reason}", profile.name));
             }
         }
@@ -132,6 +132,15 @@ fn new_modes(context: &SessionContext, exported: &ExportedSettings) -> Result<Op
     let new: Vec<&Value> = exported.modes.iter().filter(is_new).collect();
     // Files of modes are YAML, and JSON is.
     Ok((!new.is_empty()).then(|| format!("{:#}\n", json!({ "customModes": new }))))
+}
+
+/// Returns whether a setting chooses this profile for a mode.
+fn names_profile(setting: &ExportedSetting, profile: &str) -> bool {
+    let is_of_mode = match &*setting.path {
+        [modes, _, key] => modes == "modes" && key == "profile",
+        _ => false,
+    };
+    is_of_mode && setting.value == *profile
 }
 
 /// Reason why a profile can't be written.
