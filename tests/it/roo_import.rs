@@ -236,3 +236,31 @@ fn only_the_modes_of_an_unusable_profile_lose_theirs() {
     let written = settings(&project);
     assert!(written.contains("profile: used") && !written.contains("named"), "{written}");
 }
+
+#[test]
+fn a_directory_that_can_not_be_read_leaves_the_others() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let storage = |editor: &str| {
+        let path = format!("home/.config/{editor}/User/globalStorage/rooveterinaryinc.roo-cline");
+        let storage = project.beside(&path);
+        fs::create_dir_all(storage.join("settings")).unwrap();
+        storage
+    };
+    let modes = json!({ "customModes": [{"slug": "poet", "name": "Poet", "roleDefinition": "You.", "groups": ["read"]}] });
+    let broken = storage("Cursor");
+    fs::write(broken.join("tasks"), "no directory").unwrap();
+    let alone = project.run(&["import", "roo", "--yes"]);
+    assert_eq!(alone.status.code(), Some(1), "{alone:?}");
+    assert!(printed(&project, &alone).starts_with("Nothing was imported.\n"), "{alone:?}");
+
+    fs::write(storage("VSCodium").join("settings/custom_modes.yaml"), modes.to_string()).unwrap();
+    let output = project.run(&["import", "roo", "--yes"]);
+    let told = printed(&project, &output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("roo-lsp: not imported: can't read ") && told.contains("Cursor"), "{told}");
+    assert!(project.succeed(&["modes"]).contains("poet"));
+    // Whoever names it is told at once.
+    let named = project.run(&["import", "roo", broken.to_str().unwrap()]);
+    assert!(named.status.code() == Some(1) && !printed(&project, &named).contains("imported"), "{named:?}");
+}

@@ -53,7 +53,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo) -> Result<Ending, C
         Some(directory) => vec![directory.clone()],
         None => {
             let has_something =
-                |place: &PathBuf| place.join(TASKS).is_dir() || place.join("settings").is_dir();
+                |place: &PathBuf| [TASKS, "settings"].iter().any(|name| may_be_there(&place.join(name)));
             home.into_iter().flat_map(storages).filter(has_something).collect()
         }
     };
@@ -66,13 +66,27 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo) -> Result<Ending, C
     }
     // By one path, whose last name tells the program, however it was written.
     let open = |path: &PathBuf| Storage::open(&path.canonicalize().unwrap_or_else(|_| path.clone()), home);
-    let storages = places.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let (mut storages, mut is_whole) = (vec![], true);
+    for place in &places {
+        match open(place) {
+            Ok(storage) => storages.push(storage),
+            // One that nobody named is no reason to leave out the others.
+            Err(error @ (CliError::Usage(_) | CliError::Other(_))) if arguments.path.is_none() => {
+                is_whole = false;
+                writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(&error.to_string()))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if storages.is_empty() {
+        writeln!(terminal::stdout(), "Nothing was imported.")?;
+        return Ok(Ending::Failed);
+    }
     // Whoever names a directory has said what they want.
     if arguments.path.is_none() && !may_import(&storages, arguments)? {
         writeln!(terminal::stdout(), "Nothing was imported.")?;
         return Ok(Ending::Done);
     }
-    let mut is_whole = true;
     // Before the tasks, which go on in them.
     for file in storages.iter().filter_map(|storage| storage.modes.as_deref()) {
         is_whole &= modes::import_file(&context, file, arguments.dry_run)?;
@@ -105,6 +119,14 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo) -> Result<Ending, C
         modes::ask_delegation(&context)?;
     }
     Ok(if is_whole { ending } else { Ending::Failed })
+}
+
+/// Returns whether there is a directory, as far as this user can see.
+fn may_be_there(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_dir(),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// Says what counts without an import, and what needs another one.
