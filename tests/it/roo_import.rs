@@ -102,6 +102,12 @@ fn modes_of_an_export_become_the_users_own_once() {
     project.succeed(&["modes", "check"]);
     let again = import(&project, &export, &[]);
     assert!(printed(&project, &again).starts_with("there is nothing to import\n"), "{again:?}");
+    // One of the same slug stays, and that is said where it differs.
+    let mut other = mode("poet", "global");
+    other["roleDefinition"] = json!("You rhyme.");
+    let changed =
+        printed(&project, &import(&project, &json!({ "globalSettings": { "customModes": [other] } }), &[]));
+    assert!(changed.contains("mode `poet`: you have another one of that slug"), "{changed}");
     // Others of the user's own stay.
     let more =
         json!({ "globalSettings": { "customModes": [mode("poet", "global"), mode("critic", "global")] } });
@@ -235,6 +241,60 @@ fn only_the_modes_of_an_unusable_profile_lose_theirs() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let written = settings(&project);
     assert!(written.contains("profile: used") && !written.contains("named"), "{written}");
+}
+
+#[test]
+fn a_mode_that_can_not_be_used_is_said_and_fails_the_import() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let storage = project.beside("rooveterinaryinc.roo-cline");
+    fs::create_dir_all(storage.join("tasks")).unwrap();
+    fs::create_dir_all(storage.join("settings")).unwrap();
+    let own = project.beside("config/roo-lsp/custom_modes.yaml");
+    let put = |modes: &str| fs::write(storage.join("settings/custom_modes.yaml"), modes).unwrap();
+    let import = || project.run(&["import", "roo", storage.to_str().unwrap()]);
+
+    put("customModes:\n  - slug: poet\n    groups: [read]\n");
+    let output = import();
+    let told = printed(&project, &output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("rooveterinaryinc.roo-cline/settings/custom_modes.yaml:2:"), "{told}");
+    assert!(!own.exists());
+
+    // The others of a file are imported all the same.
+    let critic = "  - slug: critic\n    name: Critic\n    roleDefinition: You judge.\n    groups: [read]\n";
+    put(&format!("customModes:\n  - slug: poet\n    groups: [read]\n{critic}"));
+    let output = import();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(project.succeed(&["modes"]).contains("critic"));
+
+    // An export has no lines of that file.
+    let broken = json!({ "globalSettings": { "customModes": [{"slug": "broken", "groups": ["read"]}] } });
+    let output = self::import(&project, &broken, &[]);
+    let told = printed(&project, &output);
+    assert!(output.status.code() == Some(1) && told.contains("roo-code-settings.json: "), "{told}");
+}
+
+#[test]
+fn modes_of_the_users_other_file_are_named_that_count_in_place_of_imported_ones() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let mode =
+        |slug: &str| json!({"slug": slug, "name": slug, "roleDefinition": "You help.", "groups": ["read"]});
+    let file = json!({ "customModes": [mode("poet")] }).to_string();
+    fs::write(project.beside("config/roo-lsp/custom-modes.yaml"), file).unwrap();
+    let storage = project.beside("rooveterinaryinc.roo-cline");
+    fs::create_dir_all(storage.join("settings")).unwrap();
+    let imported = json!({ "customModes": [mode("poet"), mode("critic")] }).to_string();
+    fs::write(storage.join("settings/custom_modes.yaml"), imported).unwrap();
+    let output = project.run(&["import", "roo", storage.to_str().unwrap()]);
+    let told = printed(&project, &output);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.contains("custom-modes.yaml stays as it is, and its modes count in place of those of "),
+        "{told}"
+    );
+    assert!(told.contains("custom_modes.yaml: poet\n"), "{told}");
 }
 
 #[test]

@@ -10,36 +10,78 @@ use crate::cli::{CliError, terminal};
 use crate::configuration_file::ConfigurationFile;
 use roo_durable::read_regular;
 use roo_engine::customization::Grant;
-use roo_formats::FileProblem;
-use roo_formats::modes::{FILE_LIMIT, ParsedModes, Source};
+use roo_formats::modes::{FILE_LIMIT, Mode, ParsedModes, Source};
+use roo_formats::{FileProblem, Problem, Severity};
 use roo_text::render::exact_line;
 
 /// The file of the user's modes in the configuration directory.
 const OWN_MODES: &str = "custom_modes.yaml";
+/// The one that users write by hand. Its modes count before those of the other.
+const HAND_WRITTEN: &str = "custom-modes.yaml";
 
-/// Copies a file of modes, unless the user has others. Returns false for one that can't be read.
+/// Where a text with modes is from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// It is the whole text of this file.
+    File(&'a Path),
+    /// It was put together from what this file has.
+    PartOf(&'a Path),
+}
+
+impl Origin<'_> {
+    fn path(&self) -> &Path {
+        let (Self::File(path) | Self::PartOf(path)) = self;
+        path
+    }
+
+    /// A problem with the text, as one of the file.
+    fn problem(&self, mut problem: Problem) -> FileProblem {
+        if let Self::PartOf(_) = self {
+            problem.range = None;
+        }
+        FileProblem::new(self.path(), problem)
+    }
+}
+
+/// Copies a file of modes, unless the user has others. Returns false if it, or one of its modes, can't be used.
 pub(super) fn import_file(context: &SessionContext, source: &Path, dry_run: bool) -> Result<bool, CliError> {
-    let shown = exact_line(&source.display().to_string());
-    let text = match read_regular(source, FILE_LIMIT as u64) {
-        Ok(text) => text,
-        Err(error) => return leave_out(&shown, &error.to_string()).map(|()| false),
-    };
-    match ParsedModes::parse(&text, Source::Global) {
-        Ok(parsed) if parsed.modes.is_empty() => Ok(true),
-        Ok(_) => import_text(context, &shown, &text, dry_run).map(|()| true),
-        Err(problem) => {
-            leave_out(&shown, &exact_line(&FileProblem::new(source, problem).to_string())).map(|()| false)
+    match read_regular(source, FILE_LIMIT as u64) {
+        Ok(text) => import_text(context, Origin::File(source), &text, dry_run),
+        Err(error) => {
+            let shown = exact_line(&source.display().to_string());
+            leave_out(&shown, &error.to_string()).map(|()| false)
         }
     }
 }
 
-/// Makes a text with modes the file of the user's own, unless they have others. `source`: where it is from, for people.
+/// Makes a text with modes the file of the user's own, unless they have others. Returns false if it, or one of its modes, can't be
+/// used.
 pub(super) fn import_text(
     context: &SessionContext,
-    source: &str,
+    origin: Origin<'_>,
     text: &str,
     dry_run: bool,
-) -> Result<(), CliError> {
+) -> Result<bool, CliError> {
+    let source = exact_line(&origin.path().display().to_string());
+    let ParsedModes { modes, problems, .. } = match ParsedModes::parse(text, Source::Global) {
+        Ok(parsed) => parsed,
+        Err(problem) => {
+            let problem = exact_line(&origin.problem(problem).to_string());
+            return leave_out(&source, &problem).map(|()| false);
+        }
+    };
+    let is_whole = !problems.iter().any(|problem| problem.severity == Severity::Error);
+    for problem in problems {
+        writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&origin.problem(problem).to_string()))?;
+    }
+    if !modes.is_empty() {
+        write(context, &source, text, dry_run)?;
+        tell_overridden(context, &source, &modes)?;
+    }
+    Ok(is_whole)
+}
+
+fn write(context: &SessionContext, source: &str, text: &str, dry_run: bool) -> Result<(), CliError> {
     let path = context.directories.config.join(OWN_MODES);
     let own = exact_line(&path.display().to_string());
     let file = ConfigurationFile::open(path, FILE_LIMIT as u64)
@@ -56,6 +98,24 @@ pub(super) fn import_text(
     }
     let done = if dry_run { "would be written to" } else { "written to" };
     Ok(writeln!(terminal::stdout(), "modes: {done} {own}, from {source}")?)
+}
+
+/// Says in whose place modes of the user's other file count.
+fn tell_overridden(context: &SessionContext, source: &str, modes: &[Mode]) -> Result<(), CliError> {
+    let path = context.directories.config.join(HAND_WRITTEN);
+    // What is wrong with that file is told wherever modes are read.
+    let Ok(text) = read_regular(&path, FILE_LIMIT as u64) else { return Ok(()) };
+    let Ok(own) = ParsedModes::parse(&text, Source::Global) else { return Ok(()) };
+    let slugs: Vec<&str> = own.modes.iter().map(|mode| &*mode.slug).collect();
+    let both: Vec<&str> = modes.iter().map(|mode| &*mode.slug).filter(|slug| slugs.contains(slug)).collect();
+    if both.is_empty() {
+        return Ok(());
+    }
+    let (own, both) = (exact_line(&path.display().to_string()), exact_line(&both.join(", ")));
+    Ok(writeln!(
+        terminal::stderr(),
+        "roo-lsp: {own} stays as it is, and its modes count in place of those of {source}: {both}"
+    )?)
 }
 
 /// Asks whether the user's own modes may delegate to each other as they could where they are from, if nobody has answered. Who can't

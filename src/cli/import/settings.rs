@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::modes;
+use super::modes::{self, Origin};
 use super::unasked::servers_with_lists;
 use crate::cli::arguments::{Common, ImportRoo};
 use crate::cli::mcp::secrets::{has_credentials, is_clear};
@@ -17,7 +17,7 @@ use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError
 use crate::shell_word::shell_word;
 use roo_engine::customization::GLOBAL_MCP;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
-use roo_formats::modes::Source;
+use roo_formats::modes::{FileRestriction, Mode, ParsedModes, Source};
 use roo_formats::roo_code::places::RULES;
 use roo_formats::roo_code::{
     ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT, INSTRUCTIONS_FILE,
@@ -39,11 +39,11 @@ struct SettingsPlan {
     kept: Vec<String>,
 }
 
-/// Imports an exported file. Fails if a profile was left out.
-pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Result<Ending, CliError> {
+/// Imports an exported file. Fails if a profile was left out, or a mode that can't be used.
+pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
-    let path = exact_line(&file.display().to_string());
-    let exported = match read(file, FILE_LIMIT) {
+    let path = exact_line(&source.display().to_string());
+    let exported = match read(source, FILE_LIMIT) {
         Ok(Some(text)) => ExportedSettings::read(&text),
         Ok(None) => return Err(CliError::Usage(format!("there is no file {path}"))),
         Err(error) => return Err(CliError::Other(format!("can't read {path}: {error}"))),
@@ -100,10 +100,11 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
             .map_err(|error| CliError::Other(format!("can't write {}: {error}", file.path().display())))?;
     }
     let instructions = instructions.as_ref().map(|(file, _)| file.path());
-    let new_modes = new_modes(&context, &exported)?;
-    if let Some(text) = &new_modes {
-        modes::import_text(&context, &path, text, arguments.dry_run)?;
-    }
+    let new_modes = new_modes(&context, &exported, &mut plan.kept)?;
+    let are_modes_whole = match &new_modes {
+        Some(text) => modes::import_text(&context, Origin::PartOf(source), text, arguments.dry_run)?,
+        None => true,
+    };
     tell(&exported, &plan, &file, arguments, (instructions, new_modes.is_some()))?;
     for sentence in exported.refused.iter().chain(&exported.left_out).chain(&plan.kept) {
         writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(sentence))?;
@@ -117,21 +118,48 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, file: &Path) -> Res
     if !arguments.dry_run && new_modes.is_some() {
         modes::ask_delegation(&context)?;
     }
-    Ok(if exported.refused.is_empty() { Ending::Done } else { Ending::Failed })
+    let is_whole = exported.refused.is_empty() && are_modes_whole;
+    Ok(if is_whole { Ending::Done } else { Ending::Failed })
 }
 
 /// The exported modes that the user doesn't have, as a file of modes; none where there is none.
-fn new_modes(context: &SessionContext, exported: &ExportedSettings) -> Result<Option<String>, CliError> {
+fn new_modes(
+    context: &SessionContext,
+    exported: &ExportedSettings,
+    kept: &mut Vec<String>,
+) -> Result<Option<String>, CliError> {
     if exported.modes.is_empty() {
         return Ok(None);
     }
     let known = context.customization()?.modes();
-    let is_known = |slug: &str| known.get(slug).is_some_and(|mode| mode.source == Source::Global);
+    let own = |slug: &str| known.get(slug).filter(|mode| mode.source == Source::Global);
     let slug = |mode: &Value| mode.get("slug").and_then(Value::as_str).map(str::to_owned);
-    let is_new = |mode: &&Value| slug(mode).is_none_or(|slug| !is_known(&slug));
-    let new: Vec<&Value> = exported.modes.iter().filter(is_new).collect();
-    // Files of modes are YAML, and JSON is.
-    Ok((!new.is_empty()).then(|| format!("{:#}\n", json!({ "customModes": new }))))
+    let is_new = |mode: &&Value| slug(mode).is_none_or(|slug| own(&slug).is_none());
+    let (new, others): (Vec<&Value>, Vec<&Value>) = exported.modes.iter().partition(is_new);
+    let others = ParsedModes::parse(&mode_file(&others), Source::Global);
+    for mode in others.map(|parsed| parsed.modes).unwrap_or_default() {
+        if own(&mode.slug).is_some_and(|own| !says_the_same(own, &mode)) {
+            kept.push(format!("mode `{}`: you have another one of that slug", mode.slug));
+        }
+    }
+    Ok((!new.is_empty()).then(|| mode_file(&new)))
+}
+
+/// Modes as the text of a file: they are YAML, and JSON is.
+fn mode_file(modes: &[&Value]) -> String {
+    format!("{:#}\n", json!({ "customModes": modes }))
+}
+
+/// Compares what files of Roo Code say of a mode.
+fn says_the_same(one: &Mode, other: &Mode) -> bool {
+    (one.name == other.name && one.description == other.description && one.when_to_use == other.when_to_use)
+        && (one.role == other.role && one.custom_instructions == other.custom_instructions)
+        && (one.groups == other.groups && pattern(one) == pattern(other))
+}
+
+/// The files that its edits may touch.
+fn pattern(mode: &Mode) -> Option<&str> {
+    mode.file_restriction.as_ref().map(FileRestriction::pattern)
 }
 
 /// Returns whether a setting chooses this profile for a mode.
