@@ -229,7 +229,8 @@ impl Session {
         if unanswered().is_some_and(|last| last > wanted) {
             return Err(Unanswered);
         }
-        let slow = "roo: the editor has not sent its settings yet (workspace/configuration); no task starts before";
+        let slow =
+            "roo: the editor has not sent its settings yet (workspace/configuration); no task starts before";
         let said = asked_of(&self.client, Some(slow)).await;
         if said.is_err() {
             *unanswered() = Some(Instant::now());

@@ -10,17 +10,13 @@ use super::files::{Below, Files};
 use super::{Scope, hidden_characters};
 use roo_formats::FileProblem;
 use roo_formats::modes::is_slug;
+use roo_formats::roo_code::INSTRUCTIONS_FILE;
 use roo_text::render::exact_line;
 
 /// The most text that all rules of a mode may have together, in bytes.
 const LIMIT: usize = 256 << 10;
 /// Number of left-out files that are named.
 const NAMED: usize = 20;
-/// The file below a home directory into which `roo-lsp import roo` writes the custom instructions of Roo Code's settings. There
-/// they were no rules, so that they left the single files of old in force.
-// To be replaced by the constant of `roo_formats::roo_code`, once the import takes the name from there too.
-const IMPORTED_INSTRUCTIONS: &str = ".roo/rules/roo-code-custom-instructions.md";
-
 /// One text of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFile {
@@ -150,7 +146,8 @@ impl<'a> RuleLoader<'a> {
         match self.left.checked_sub(text.len()) {
             Some(left) => {
                 self.left = left;
-                let imported = self.home.map(|home| home.join(IMPORTED_INSTRUCTIONS));
+                // In Roo Code they are no rules, so they leave the single files of old in force.
+                let imported = self.home.map(|home| home.join(".roo/rules").join(INSTRUCTIONS_FILE));
                 self.displacing += usize::from(imported.as_deref() != Some(path));
                 self.found.push(RuleFile { heading: format!("{what} {}", self.shown(path)), text });
             }
