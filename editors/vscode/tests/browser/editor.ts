@@ -312,9 +312,14 @@ export class Editor {
     }, `the code action ${title} is chosen`);
   }
 
-  /** The message that says this. Messages hide after a while; then the list of them has it, until it is answered. */
-  async message(text: string): Promise<Locator> {
-    const found = this.page.locator(".notification-toast .notification-list-item, .notifications-center .notification-list-item", { hasText: text }).last();
+  /**
+   * The message that says this, and that has this button where one is named. Messages hide after a while; then the list of them
+   * has it, until it is answered.
+   */
+  async message(text: string, button?: string): Promise<Locator> {
+    const said = this.page.locator(".notification-toast .notification-list-item, .notifications-center .notification-list-item", { hasText: text });
+    // The progress of a task says what it waits for, too.
+    const found = (button === undefined ? said : said.filter({ has: this.#button(this.page, button) })).last();
     const unseen = this.page.locator(".statusbar-item", { has: this.page.locator(".codicon-bell-dot") }).first();
     await until(async () => {
       if (await found.isVisible()) return true;
@@ -328,9 +333,13 @@ export class Editor {
   /** Presses a button of the message that says this. */
   async pressInMessage(text: string, button: string): Promise<void> {
     await until(async () => {
-      await (await this.message(text)).locator(".monaco-button", { hasText: new RegExp(`^${button}$`) }).first().click({ timeout: 3000 });
+      await this.#button(await this.message(text, button), button).first().click({ timeout: 3000 });
       return true;
     }, `${button} is pressed`);
+  }
+
+  #button(within: Page | Locator, label: string): Locator {
+    return within.locator(".monaco-button", { hasText: new RegExp(`^${label}$`) });
   }
 
   /** The page of the chat. */
