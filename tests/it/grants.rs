@@ -185,14 +185,20 @@ fn on_a_terminal_each_answer_for_good_has_its_key() {
     }
 }
 
-#[test]
-fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
-    let project = Project::new(&[("src/main.rs", "")]);
+/// A run in which an agent calls two commands that write a file each.
+fn writing_two_files(project: &Project) -> std::process::Command {
     project.configure("mode: code\n");
     let script = project.script(&calling(&["echo one > src/one.txt", "echo two > src/two.txt"]));
     let mut program = project.program();
     program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
     program.stdout(std::process::Stdio::null());
+    program
+}
+
+#[test]
+fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    let program = writing_two_files(&project);
     let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "a\n");
     run.wait().unwrap();
     assert!(shown.contains("a: Yes, trust this folder, d: No, ask each time"), "{shown}");
@@ -253,11 +259,7 @@ fn what_an_answer_for_good_decides_is_asked_of_no_other_branch() {
 #[test]
 fn keys_that_were_typed_ahead_answer_nothing_that_was_not_shown() {
     let project = Project::new(&[("src/main.rs", "")]);
-    project.configure("mode: code\n");
-    let script = project.script(&calling(&["echo one > src/one.txt", "echo two > src/two.txt"]));
-    let mut program = project.program();
-    program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
-    program.stdout(std::process::Stdio::null());
+    let program = writing_two_files(&project);
     let mut answers = VecDeque::from(["y\ny\n", "n\n"]);
     let (mut run, shown) = terminal::answering(program, Output::Own, |shown| {
         let is_asked = shown.matches("Allow? [").count() > 2 - answers.len();

@@ -1,7 +1,7 @@
 //! What a Claude model takes, told from its name: how it is asked to think, how long its answers may be, and whether it
 //! refuses a conversation that has changed.
 //!
-//! Facts: <https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking> and `/preserved-thinking`.
+//! Source: <https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking> and `/preserved-thinking`.
 
 use roo_formats::config::{ModelVersion, Reasoning};
 use serde_json::{Value, json};

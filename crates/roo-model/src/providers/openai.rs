@@ -108,19 +108,22 @@ pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
         return if always_reasons(model) { level.clamp(Reasoning::Low, Reasoning::High) } else { level };
     };
     let is_before = |major, minor| version < ModelVersion::new(major, minor);
-    let is_codex = model.contains("codex");
-    let least = match is_before(5, 1) {
-        _ if is_codex || model.contains("astra") || !is_before(6, 1) => Reasoning::Low,
-        true => Reasoning::Minimal,
-        false => Reasoning::None,
+    let least = if !is_before(6, 1) || ["codex", "astra"].iter().any(|line| model.contains(line)) {
+        Reasoning::Low
+    } else if is_before(5, 1) {
+        Reasoning::Minimal
+    } else {
+        Reasoning::None
     };
-    let most = match is_before(5, 2) {
-        true if !model.contains("codex-max") => Reasoning::High,
-        _ if is_before(5, 6) => Reasoning::Xhigh,
-        _ => Reasoning::Max,
+    let most = if is_before(5, 2) && !model.contains("codex-max") {
+        Reasoning::High
+    } else if is_before(5, 6) {
+        Reasoning::Xhigh
+    } else {
+        Reasoning::Max
     };
     match level.clamp(least, most) {
-        // They have either this or none at all.
+        // Models that can do without thinking have no level between none and low.
         Reasoning::Minimal if least == Reasoning::None => Reasoning::Low,
         level => level,
     }
@@ -143,11 +146,14 @@ fn refuses_user_after_results(model: &str) -> bool {
 /// What stands for the thinking before calls of another model, whose thinking is not sent, where an endpoint refuses calls
 /// without any.
 fn foreign_thinking(host: &str) -> Option<&'static str> {
-    match host {
-        host if host.ends_with("deepseek.com") => Some(""),
+    let is_at = |domain: &str| host.ends_with(domain);
+    if is_at("deepseek.com") {
+        Some("")
+    } else if is_at("moonshot.ai") || is_at("moonshot.cn") {
         // These take an empty one for none.
-        host if host.ends_with("moonshot.ai") || host.ends_with("moonshot.cn") => Some(" "),
-        _ => None,
+        Some(" ")
+    } else {
+        None
     }
 }
 

@@ -245,6 +245,20 @@ mod tests {
         }
     }
 
+    /// A request without a system prompt and tools.
+    fn request(items: Items, tail: Option<String>) -> ModelRequest {
+        ModelRequest {
+            system: "".into(),
+            items,
+            rendered: Rendered::default(),
+            tail,
+            tools: Arc::new([]),
+            protocol: ToolProtocol::Native,
+            mode: "code".into(),
+            max_tokens: None,
+        }
+    }
+
     /// What happens to a conversation between two requests, or such a request.
     #[derive(Clone, Debug)]
     enum Step {
@@ -387,16 +401,10 @@ mod tests {
         let answer =
             |text: &str| Item::Assistant { blocks: vec![AssistantBlock::Text { text: text.into() }] };
         // The tail is a user message of its own here, and the next request has none.
-        let mut request = ModelRequest {
-            system: "".into(),
-            items: vec![user("a"), answer("x"), user("b"), answer("y")].into(),
-            rendered: Rendered::default(),
-            tail: Some("The time is 12:00.".into()),
-            tools: Arc::new([]),
-            protocol: ToolProtocol::Native,
-            mode: "code".into(),
-            max_tokens: None,
-        };
+        let mut request = request(
+            vec![user("a"), answer("x"), user("b"), answer("y")].into(),
+            Some("The time is 12:00.".into()),
+        );
         let (origin, format) = FORMATS[0];
         let rendered = Rendered::default();
         rendered.body(format, &request, &options(origin));
@@ -422,16 +430,8 @@ mod tests {
         };
         let rendered = Rendered::default();
         let ask = |items: &Items, tail: &str| -> Vec<Value> {
-            let request = ModelRequest {
-                system: "".into(),
-                items: items.clone(),
-                rendered: rendered.clone(),
-                tail: Some(tail.into()),
-                tools: Arc::new([]),
-                protocol: ToolProtocol::Native,
-                mode: "code".into(),
-                max_tokens: None,
-            };
+            let request =
+                ModelRequest { rendered: rendered.clone(), ..request(items.clone(), Some(tail.into())) };
             let body = rendered.body(format, &request, &options(origin));
             let mut body: Value = serde_json::from_slice(&body).unwrap();
             let mut messages = std::mem::take(body["messages"].as_array_mut().unwrap());
@@ -471,13 +471,8 @@ mod tests {
         for turn in 0..4 {
             let request = ModelRequest {
                 system: "You are a tester.".into(),
-                items: items.clone(),
                 rendered: rendered.clone(),
-                tail: Some(format!("It is 12:0{turn}.")),
-                tools: Arc::new([]),
-                protocol: ToolProtocol::Native,
-                mode: "code".into(),
-                max_tokens: None,
+                ..request(items.clone(), Some(format!("It is 12:0{turn}.")))
             };
             let body = rendered.body(format, &request, &options(origin));
             let body: Value = serde_json::from_slice(&body).unwrap();
@@ -498,16 +493,10 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_a_conversation_that_can_be_rendered_again() {
-        let request = ModelRequest {
-            system: "".into(),
-            items: vec![Item::User { text: "a".into(), images: vec![] }].into(),
-            rendered: Rendered::default(),
-            tail: Some("It is 12:00.".into()),
-            tools: Arc::new([]),
-            protocol: ToolProtocol::Native,
-            mode: "code".into(),
-            max_tokens: None,
-        };
+        let request = request(
+            vec![Item::User { text: "a".into(), images: vec![] }].into(),
+            Some("It is 12:00.".into()),
+        );
         for (origin, format) in FORMATS {
             request.rendered.body(format, &request, &options(origin));
             assert!(!request.rendered.shrink(), "{origin}");
@@ -538,16 +527,7 @@ mod tests {
                 let result =
                     ToolResult { call_id, name, subject, status: ToolStatus::Ok, text, images: vec![] };
                 items.push(Item::Results { results: vec![result] });
-                let request = ModelRequest {
-                    system: "".into(),
-                    items: items.clone(),
-                    rendered: Rendered::default(),
-                    tail: None,
-                    tools: Arc::new([]),
-                    protocol: ToolProtocol::Native,
-                    mode: "code".into(),
-                    max_tokens: None,
-                };
+                let request = request(items.clone(), None);
                 let rendering = rendering.get_or_insert_with(|| Rendering::new(&request, &options));
                 let before = rendering.text.len();
                 let open = rendering.continue_with(format, &request, &options);
