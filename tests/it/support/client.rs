@@ -496,8 +496,8 @@ impl Client {
     /// The numbered events of a task, as they came.
     pub fn numbered(&self, task: &str) -> Vec<Value> {
         let events = self.seen.iter().filter(|message| message["method"] == "roo/event");
-        let events = events.map(|message| message["params"].clone());
-        events.filter(|event| event["rootId"] == task && event.get("seq").is_some()).collect()
+        let events = events.map(|message| &message["params"]);
+        events.filter(|event| event["rootId"] == task && event.get("seq").is_some()).cloned().collect()
     }
 
     pub fn open(&mut self, path: &Path, text: &str) -> String {
