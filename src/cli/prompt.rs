@@ -202,7 +202,7 @@ async fn author(model: &dyn Model, mode: &Mode, request: Authoring) -> Result<St
     };
     let Some(correction) = unfit.correction() else { return Err(WriteFailure::from(unfit).into()) };
     progress(format_args!("{unfit}; asking once more"))?;
-    items.push(Item::Assistant { blocks: vec![AssistantBlock::Text { text: first }] });
+    items.push(Item::Assistant { blocks: vec![AssistantBlock::Text { text: first }], tail: None });
     items.push(Item::User { text: correction, images: Vec::new() });
     let second = ask(model, mode, system, items).await?;
     Ok(prompts::checked_override(&second, mode).map_err(WriteFailure::from)?)

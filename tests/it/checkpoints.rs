@@ -731,16 +731,8 @@ async fn talk() -> (Fixture, TaskId) {
     assert_eq!(watched.end().await, (TaskState::Completed, "Made a.".to_owned()));
     let task = watched.task.clone();
     drop(watched);
-    say(&fixture, &task, "Make b.", "Made b.").await;
+    fixture.say(&task, "Make b.", "Made b.").await;
     (fixture, task)
-}
-
-async fn say(fixture: &Fixture, task: &TaskId, text: &str, result: &str) {
-    let seq = fixture.engine.get(task).await.unwrap().item.seq;
-    let params =
-        TaskSendParams { task_id: task.clone(), text: text.to_owned(), images: vec![], when: SendWhen::Now };
-    fixture.engine.send(params).await.unwrap();
-    assert_eq!(fixture.watch(task.clone(), seq).await.end().await, (TaskState::Completed, result.to_owned()));
 }
 
 #[tokio::test]
@@ -754,7 +746,7 @@ async fn the_conversation_goes_on_from_where_it_was_restored_to_also_after_a_res
     assert_eq!(texts(&fixture.project.folder()).keys().collect::<Vec<_>>(), ["a.txt"]);
     // The script is walked along the conversation, so `Make b.` is played again only where the model has forgotten it.
     fixture.engine.resume(&task).await.unwrap_err();
-    say(&fixture, &task, "Make b. once more", "Made b.").await;
+    fixture.say(&task, "Make b. once more", "Made b.").await;
     assert_eq!(fixture.project.read("b.txt"), "second\n");
     fixture.engine.shutdown().await;
 
@@ -763,7 +755,7 @@ async fn the_conversation_goes_on_from_where_it_was_restored_to_also_after_a_res
         "autoApprove": { "write": true, "read": true },
     });
     let other = Fixture::beside(&fixture, settings);
-    say(&other, &task, "Make c.", "Made c.").await;
+    other.say(&task, "Make c.", "Made c.").await;
     let seq = result.restored_as.unwrap();
     let back = other.engine.restore(restore(&task, seq, RestoreWhat::Conversation), "test").await.unwrap();
     assert!(back.conversation.is_some() && back.files.is_empty());

@@ -513,25 +513,34 @@ mod wire {
         messages
     }
 
+    /// Also after a question, a message to the completed request, and another one to a server that was started anew.
     #[tokio::test]
-    async fn a_model_that_checks_what_came_before_finds_it_unchanged_also_after_a_question() {
+    async fn a_model_that_checks_what_came_before_finds_it_unchanged() {
         let (provider, protocol) = FORMATS[0];
         let call = |name, parameters| body(provider, protocol, "", &[(name, parameters)]);
         let turns = [
             call("read_file", json!({ "path": "a.txt" })),
             call("write_to_file", json!({ "path": "b.txt", "content": "two\n" })),
             call("attempt_completion", json!({ "result": "Done." })),
+            call("attempt_completion", json!({ "result": "Done again." })),
+            call("attempt_completion", json!({ "result": "Done after a restart." })),
         ];
         let mut server = ModelServer::start(turns.map(Answer::stream)).await;
-        let more = json!({ "autoApprove": { "write": false }, "profiles": { "default": {
+        let settings = json!({ "autoApprove": { "write": false }, "profiles": { "default": {
             "provider": provider, "baseUrl": base_url(provider, &server.url()), "model": "claude-opus-5-5",
         } } });
-        let fixture = endpoint(&server, provider, protocol, &[("a.txt", "one\n")], more);
-        let mut task = fixture.start("Copy it.").await;
-        task.decide("allow_once").await;
-        assert_eq!(task.end().await, (TaskState::Completed, "Done.".into()));
+        let fixture = endpoint(&server, provider, protocol, &[("a.txt", "one\n")], settings.clone());
+        let mut watched = fixture.start("Copy it.").await;
+        watched.decide("allow_once").await;
+        assert_eq!(watched.end().await, (TaskState::Completed, "Done.".into()));
+        let task = watched.task.clone();
+        drop(watched);
+        fixture.say(&task, "And?", "Done again.").await;
+        fixture.engine.shutdown().await;
+        let restarted = Fixture::beside(&fixture, settings);
+        restarted.say(&task, "Still there?", "Done after a restart.").await;
         let mut before = conversation(server.request().await.body);
-        for request in 2..=3 {
+        for request in 2..=5 {
             let messages = conversation(server.request().await.body);
             assert_eq!(messages[..before.len()], before, "request {request}");
             assert!(messages.last().unwrap().to_string().contains("environment_details"));

@@ -167,10 +167,11 @@ mod rendering {
                     call("call:1", "src"),
                     call("call:2", "/"),
                 ],
+                tail: None,
             },
             Item::Results { results: vec![seen, result("call:2", ToolStatus::Denied, "outside")] },
             user("Go on."),
-            Item::Assistant { blocks: vec![AssistantBlock::Text { text: "Done.".into() }] },
+            Item::Assistant { blocks: vec![AssistantBlock::Text { text: "Done.".into() }], tail: None },
             user("Thanks."),
         ]
     }
@@ -347,7 +348,7 @@ mod rendering {
 
     #[tokio::test]
     async fn gemini_gets_a_signature_on_the_first_call_of_each_answer() {
-        let answer = |blocks| Item::Assistant { blocks };
+        let answer = |blocks| Item::Assistant { blocks, tail: None };
         let thinking = AssistantBlock::Thinking {
             text: String::new(),
             opaque: Some(json!({ "callSignature": "own" })),

@@ -18,7 +18,9 @@ use roo_language_servers::LanguageServers;
 use roo_model::providers::ConfiguredModels;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{ApprovalRespondParams, TaskSnapshot, TaskStartParams, TaskState};
+use roo_protocol::task::{
+    ApprovalRespondParams, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskState,
+};
 use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup, Workspace};
@@ -157,6 +159,20 @@ impl Fixture {
         let params = TaskStartParams { prompt: prompt.into(), ..TaskStartParams::default() };
         let task = self.engine.start(params).unwrap().task_id;
         self.watch(task, 0).await
+    }
+
+    /// Sends a message to a request that was completed, and waits until it is completed again, with this result.
+    pub async fn say(&self, task: &TaskId, text: &str, result: &str) {
+        let seq = self.engine.get(task).await.unwrap().item.seq;
+        let params = TaskSendParams {
+            task_id: task.clone(),
+            text: text.to_owned(),
+            images: vec![],
+            when: SendWhen::Now,
+        };
+        self.engine.send(params).await.unwrap();
+        let end = self.watch(task.clone(), seq).await.end().await;
+        assert_eq!(end, (TaskState::Completed, result.to_owned()));
     }
 
     /// Follows a task behind an event.

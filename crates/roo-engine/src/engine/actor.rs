@@ -1131,13 +1131,7 @@ impl Actor {
             self.stop_effect(id);
         }
         let Some(effect) = wanted else {
-            let has_ended = self.tree.task(id).is_none_or(|task| task.state().is_final());
-            match self.driven.remove(id) {
-                Some(TaskWork { rendered, .. }) if !has_ended && rendered.shrink() => {
-                    self.driven.insert(id.clone(), TaskWork { rendered, ..TaskWork::default() });
-                }
-                _ => {}
-            }
+            self.driven.remove(id);
             return;
         };
         // What others do meanwhile need not be durable for that.

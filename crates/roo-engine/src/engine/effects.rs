@@ -989,8 +989,10 @@ impl Turn {
         let too_long = frame.and_then(|frame| self.too_long(frame));
         let refused = too_long.is_none();
         let request = request.and_then(|request| too_long.map_or(Ok(request), Err));
+        let mut tail = None;
         let ending = match (around.services.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
+                tail = request.tail.clone().filter(|_| model.keeps_tails()).map(String::into_boxed_str);
                 let shown = AnswerDisplay { task: &self.task, request: self.number, block: 0, open: None };
                 stream(&*model, request, shown, around, reporter, &mut usage).await
             }
@@ -999,7 +1001,7 @@ impl Turn {
         around.services.ended(&self.profile, begun, &usage, ending.as_ref().err());
         let mut failed = None;
         let input = match ending {
-            Ok(finish) => Input::ModelEnded { finish, used: usage, frame },
+            Ok(finish) => Input::ModelEnded { finish, used: usage, frame, tail },
             Err(error) => {
                 if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
                     frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));

@@ -228,6 +228,9 @@ pub enum Event {
         /// The request with its size.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<Box<MeasuredRequest>>,
+        /// The environment details of the request, where its model must find them again in the next one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tail: Option<Box<str>>,
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {

@@ -280,7 +280,7 @@ fn last_written(items: &Items, result: &ToolResult, path: &str) -> Option<Vec<St
         return None;
     }
     let blocks = items.iter().filter_map(|item| match item {
-        Item::Assistant { blocks } => Some(blocks),
+        Item::Assistant { blocks, .. } => Some(blocks),
         _ => None,
     });
     let call = blocks.flatten().find_map(|block| match block {

@@ -6,7 +6,7 @@
 //! stopped ([`Cut`]). Which messages are kept rendered is the business of `rendering`.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -162,14 +162,13 @@ impl SentCalls {
 }
 
 /// The messages of the items behind a cut, and the further cuts between them. Thinking is kept where `origin` made
-/// it. `sent` has the calls before the cut, and gets those behind it. `tails` are those of the requests that were answered,
-/// by their number of items.
+/// it. `sent` has the calls before the cut, and gets those behind it.
 pub(super) fn messages<'a>(
     request: &'a ModelRequest,
     origin: &str,
     from: &Cut,
     sent: &mut SentCalls,
-    tails: &'a BTreeMap<usize, String>,
+    keeps_tails: bool,
 ) -> (Vec<Message<'a>>, Vec<Cut>) {
     sent.return_to(from);
     let mut builder = Builder {
@@ -199,8 +198,8 @@ pub(super) fn messages<'a>(
                 cuts.extend(builder.cut(index));
                 results.iter().for_each(|result| builder.result(result));
             }
-            Item::Assistant { blocks } => {
-                if let Some(tail) = tails.get(&index) {
+            Item::Assistant { blocks, tail } => {
+                if let Some(tail) = tail.as_ref().filter(|_| keeps_tails) {
                     builder.tail(tail);
                 }
                 builder.assistant(blocks, origin);
@@ -429,7 +428,7 @@ mod tests {
     }
 
     fn answer(blocks: impl Into<Vec<AssistantBlock>>) -> Item {
-        Item::Assistant { blocks: blocks.into() }
+        Item::Assistant { blocks: blocks.into(), tail: None }
     }
 
     fn result(id: &str, status: ToolStatus, text: &str) -> ToolResult {
@@ -461,8 +460,7 @@ mod tests {
     }
 
     fn all_messages(request: &ModelRequest) -> Vec<Message<'_>> {
-        static NO_TAILS: BTreeMap<usize, String> = BTreeMap::new();
-        messages(request, "p/m", &Cut::default(), &mut SentCalls::default(), &NO_TAILS).0
+        messages(request, "p/m", &Cut::default(), &mut SentCalls::default(), false).0
     }
 
     /// Each message on a line: role, result ids with `!` for errors, and how many other parts.

@@ -54,8 +54,7 @@ pub(super) trait HttpFormat: Send + Sync {
         0
     }
 
-    /// Returns whether the tail of a request stays where it was sent in the requests that follow. The model gets it again
-    /// and again then, but finds the conversation unchanged.
+    /// Returns whether tails stay in the conversation; see [`Model::keeps_tails`](super::Model::keeps_tails).
     fn keeps_tails(&self, _options: &RequestOptions) -> bool {
         false
     }

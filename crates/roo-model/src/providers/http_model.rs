@@ -55,6 +55,10 @@ impl Model for HttpModel {
         self.endpoint.account()
     }
 
+    fn keeps_tails(&self) -> bool {
+        self.format.keeps_tails(&self.options)
+    }
+
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
         let most = self.options.max_tokens.into_iter().chain(request.max_tokens).min();
         let options = RequestOptions { max_tokens: most, ..self.options.clone() };

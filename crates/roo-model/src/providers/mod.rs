@@ -75,6 +75,9 @@ pub enum Item {
     Assistant {
         /// Its blocks in order.
         blocks: Vec<AssistantBlock>,
+        /// The tail of the request that it answers, where it stays in the conversation; see [`Model::keeps_tails`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tail: Option<Box<str>>,
     },
     /// The results of the calls of the answer before, in call order.
     Results {
@@ -217,8 +220,7 @@ pub struct ModelRequest {
     /// The part that was rendered for earlier requests.
     pub rendered: Rendered,
     /// A last part that changes with every request (environment details). Not part of the
-    /// conversation: it is sent as the last text of the last user message and forgotten, except for models that refuse
-    /// a conversation in which something has changed.
+    /// conversation: it is sent as the last text of the last user message and forgotten, except by models that keep it.
     pub tail: Option<String>,
     /// The tools of the mode, in the order of the table, then those of servers. Sent only in the native protocol.
     pub tools: Arc<[OfferedTool]>,
@@ -327,6 +329,12 @@ pub trait Model: Send + Sync {
 
     /// The account whose limits its requests share with those of other models.
     fn account(&self) -> AccountId;
+
+    /// Returns whether the tail of a request stays where it was sent in the requests that follow. The model gets it again
+    /// and again then, but finds the conversation unchanged.
+    fn keeps_tails(&self) -> bool {
+        false
+    }
 
     /// Makes one request. The stream ends after [`Output::Finished`] or an error; dropping it closes
     /// the connection at once.

@@ -2,7 +2,6 @@
 //!
 //! How a message looks is the business of each wire format, and which messages items become that of `conversation`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -35,16 +34,6 @@ impl Rendered {
         assemble(format, request, options, &[&rendering.text, &open])
     }
 
-    /// Gives up what can be rendered again. Returns whether anything is left: what the conversation alone doesn't tell.
-    pub fn shrink(&self) -> bool {
-        let mut kept = self.kept();
-        match kept.as_mut().filter(|rendering| !rendering.tails.is_empty()) {
-            Some(rendering) => rendering.forget_text(),
-            None => *kept = None,
-        }
-        kept.is_some()
-    }
-
     fn kept(&self) -> MutexGuard<'_, Option<Rendering>> {
         // Should rendering have panicked, what is kept may be half of it.
         self.0.lock().unwrap_or_else(|poisoned| {
@@ -69,8 +58,6 @@ struct Rendering {
     /// The cuts up to the end of that text, and where they are in it.
     cuts: Vec<(Cut, usize)>,
     sent: SentCalls,
-    /// The tails of earlier requests by their number of items, where they stay in the conversation.
-    tails: BTreeMap<usize, String>,
 }
 
 impl Rendering {
@@ -82,13 +69,7 @@ impl Rendering {
             text: String::new(),
             cuts: vec![(Cut::default(), 0)],
             sent: SentCalls::default(),
-            tails: BTreeMap::new(),
         }
-    }
-
-    fn forget_text(&mut self) {
-        self.text = String::new();
-        self.cuts.truncate(1);
     }
 
     fn fits(&self, request: &ModelRequest, options: &RequestOptions) -> bool {
@@ -106,10 +87,11 @@ impl Rendering {
             messages.iter().filter(|message| matches!(message, Message::User(_))).count()
         };
         let marks = format.marked_messages(options);
+        let keeps_tails = format.keeps_tails(options);
         self.forget_changed(request);
         let (messages, cuts) = loop {
             let from = self.last_cut();
-            let rendered = conversation::messages(request, &self.origin, &from, &mut self.sent, &self.tails);
+            let rendered = conversation::messages(request, &self.origin, &from, &mut self.sent, keeps_tails);
             // Where items were removed, a message that is kept without its mark may be among the marked ones again.
             if users(&rendered.0) >= marks || self.cuts.len() <= 1 {
                 break rendered;
@@ -133,9 +115,6 @@ impl Rendering {
                 self.cuts.push((*cut, self.text.len()));
             }
         }
-        if format.keeps_tails(options) {
-            self.tails.insert(request.items.len(), request.tail.clone().unwrap_or_default());
-        }
         open
     }
 
@@ -144,7 +123,6 @@ impl Rendering {
         let pairs = self.items.iter().zip(request.items.shared());
         let common = pairs.take_while(|(one, other)| Arc::ptr_eq(one, other)).count();
         self.items.truncate(common);
-        self.tails.retain(|items, _| *items <= common);
         self.items.extend_from_slice(&request.items.shared()[common..]);
         // A cut also depends on the kind of the item behind it. The first one depends on nothing.
         while self.cuts.len() > 1 && self.cuts.last().is_some_and(|(cut, _)| cut.items >= common) {
@@ -226,11 +204,14 @@ mod tests {
     use roo_protocol::event::ToolStatus;
     use roo_protocol::ids::ToolCallId;
 
-    const FORMATS: [(&str, &dyn HttpFormat); 4] = [
+    const FORMATS: [(&str, &dyn HttpFormat); 6] = [
         ("anthropic/m", &anthropic::Messages),
         ("openai/m", &openai::ChatCompletions),
         ("openai+openai-responses/m", &responses::Responses),
         ("gemini/gemini-3-pro", &gemini::GenerateContent),
+        // These keep tails.
+        ("anthropic/claude-opus-5-5", &anthropic::Messages),
+        ("openai+openai-responses/gpt-6.2-sol", &responses::Responses),
     ];
 
     fn options(origin: &str) -> RequestOptions {
@@ -324,7 +305,9 @@ mod tests {
     fn item() -> impl Strategy<Value = Item> {
         prop_oneof![
             (text(), images()).prop_map(|(text, images)| Item::User { text, images }),
-            prop::collection::vec(block(), 1..4).prop_map(|blocks| Item::Assistant { blocks }),
+            (prop::collection::vec(block(), 1..4), prop::option::of(text())).prop_map(|(blocks, tail)| {
+                Item::Assistant { blocks, tail: tail.map(String::into_boxed_str) }
+            }),
             prop::collection::vec(result(), 0..4).prop_map(|results| Item::Results { results }),
         ]
     }
@@ -398,8 +381,10 @@ mod tests {
     #[test]
     fn a_message_that_is_among_the_marked_ones_again_is_rendered_anew() {
         let user = |text: &str| Item::User { text: text.into(), images: vec![] };
-        let answer =
-            |text: &str| Item::Assistant { blocks: vec![AssistantBlock::Text { text: text.into() }] };
+        let answer = |text: &str| Item::Assistant {
+            blocks: vec![AssistantBlock::Text { text: text.into() }],
+            tail: None,
+        };
         // The tail is a user message of its own here, and the next request has none.
         let mut request = request(
             vec![user("a"), answer("x"), user("b"), answer("y")].into(),
@@ -418,7 +403,7 @@ mod tests {
     fn a_model_that_checks_what_came_before_gets_each_tail_again_where_it_was() {
         let (origin, format) = ("anthropic/claude-opus-5-5", &anthropic::Messages);
         let user = |text: &str| Item::User { text: text.into(), images: vec![] };
-        let answer = |text: &str| Item::Assistant {
+        let answer = |text: &str, tail: &str| Item::Assistant {
             blocks: vec![
                 AssistantBlock::Thinking {
                     text: String::new(),
@@ -427,12 +412,11 @@ mod tests {
                 },
                 AssistantBlock::Text { text: text.into() },
             ],
+            tail: Some(tail.into()),
         };
-        let rendered = Rendered::default();
         let ask = |items: &Items, tail: &str| -> Vec<Value> {
-            let request =
-                ModelRequest { rendered: rendered.clone(), ..request(items.clone(), Some(tail.into())) };
-            let body = rendered.body(format, &request, &options(origin));
+            let request = request(items.clone(), Some(tail.into()));
+            let body = request.rendered.body(format, &request, &options(origin));
             let mut body: Value = serde_json::from_slice(&body).unwrap();
             let mut messages = std::mem::take(body["messages"].as_array_mut().unwrap());
             for block in messages.iter_mut().flat_map(|message| message["content"].as_array_mut().unwrap()) {
@@ -442,43 +426,33 @@ mod tests {
             messages
         };
         let mut items = Items::from(vec![user("a")]);
-        ask(&items, "It is 12:00, and this request fails.");
-        let mut before = ask(&items, "It is 12:01.");
+        let mut before = ask(&items, "It is 12:00.");
         for turn in 0..6 {
-            items.push(answer(&format!("answer {turn}")));
+            items.push(answer(&format!("answer {turn}"), &format!("It is 12:0{turn}.")));
             items.push(user(&format!("user {turn}")));
-            if turn % 2 == 1 {
-                assert!(rendered.shrink());
-            }
-            let messages = ask(&items, &format!("It is 12:1{turn}."));
+            let messages = ask(&items, &format!("It is 12:0{}.", turn + 1));
             assert_eq!(messages[..before.len()], before, "turn {turn}");
             before = messages;
         }
-        assert_eq!(before.last().unwrap()["content"][1]["text"], "It is 12:15.");
-        // Nothing before that has stayed as it was.
-        items.replace(0, user("another one"));
-        let messages = ask(&items, "It is 12:20.");
-        assert_eq!(messages[0]["content"].as_array().unwrap().len(), 1);
-        assert_eq!(messages.last().unwrap()["content"][1]["text"], "It is 12:20.");
+        assert_eq!(before.last().unwrap()["content"][1]["text"], "It is 12:06.");
     }
 
     #[test]
     fn so_does_one_that_is_asked_by_responses() {
         let (origin, format) = ("openai+openai-responses/gpt-6.2-sol", &responses::Responses);
-        let rendered = Rendered::default();
         let mut items = Items::from(vec![Item::User { text: "a".into(), images: vec![] }]);
         let mut before = Vec::<Value>::new();
         for turn in 0..4 {
+            let tail = format!("It is 12:0{turn}.");
             let request = ModelRequest {
                 system: "You are a tester.".into(),
-                rendered: rendered.clone(),
-                ..request(items.clone(), Some(format!("It is 12:0{turn}.")))
+                ..request(items.clone(), Some(tail.clone()))
             };
-            let body = rendered.body(format, &request, &options(origin));
+            let body = request.rendered.body(format, &request, &options(origin));
             let body: Value = serde_json::from_slice(&body).unwrap();
             let input = body["input"].as_array().unwrap().clone();
             assert_eq!(input[..before.len()], before, "turn {turn}");
-            assert!(input.last().unwrap().to_string().contains(&format!("It is 12:0{turn}.")));
+            assert!(input.last().unwrap().to_string().contains(&tail));
             before = input;
             let reasoning = AssistantBlock::Thinking {
                 text: String::new(),
@@ -486,20 +460,8 @@ mod tests {
                 origin: origin.into(),
             };
             let text = AssistantBlock::Text { text: format!("answer {turn}") };
-            items.push(Item::Assistant { blocks: vec![reasoning, text] });
+            items.push(Item::Assistant { blocks: vec![reasoning, text], tail: Some(tail.into()) });
             items.push(Item::User { text: format!("user {turn}"), images: vec![] });
-        }
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_conversation_that_can_be_rendered_again() {
-        let request = request(
-            vec![Item::User { text: "a".into(), images: vec![] }].into(),
-            Some("It is 12:00.".into()),
-        );
-        for (origin, format) in FORMATS {
-            request.rendered.body(format, &request, &options(origin));
-            assert!(!request.rendered.shrink(), "{origin}");
         }
     }
 
@@ -521,7 +483,7 @@ mod tests {
                     problem: None,
                     note: None,
                 };
-                items.push(Item::Assistant { blocks: vec![AssistantBlock::Call { call }] });
+                items.push(Item::Assistant { blocks: vec![AssistantBlock::Call { call }], tail: None });
                 let text = "x".repeat(1000);
                 let (name, subject) = ("read_file".into(), "a".into());
                 let result =

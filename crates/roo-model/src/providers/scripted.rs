@@ -486,7 +486,7 @@ mod tests {
     }
 
     fn answer() -> Item {
-        Item::Assistant { blocks: vec![AssistantBlock::Text { text: "…".into() }] }
+        Item::Assistant { blocks: vec![AssistantBlock::Text { text: "…".into() }], tail: None }
     }
 
     fn result(status: ToolStatus, text: &str) -> Item {

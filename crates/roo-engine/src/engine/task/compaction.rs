@@ -284,7 +284,7 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
                         };
                         found.results.extend(results.iter().filter(|result| named(&result.call_id)).cloned());
                     }
-                    Item::Assistant { blocks } => {
+                    Item::Assistant { blocks, .. } => {
                         let named = |call: &&ToolCall| left_out.arguments.contains(&call.id);
                         let calls = blocks.iter().filter_map(|block| match block {
                             AssistantBlock::Call { call } => Some(call),

@@ -159,7 +159,7 @@ impl Conversation {
                     let results = results.map(|(result, other)| other.unwrap_or_else(|| result.clone()));
                     Item::Results { results: results.collect() }
                 }
-                Item::Assistant { blocks } => {
+                Item::Assistant { blocks, tail } => {
                     let other = |block: &AssistantBlock| match block {
                         AssistantBlock::Call { call: one } => call(one),
                         AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
@@ -171,7 +171,7 @@ impl Conversation {
                         Some(call) => AssistantBlock::Call { call },
                         None => block.clone(),
                     });
-                    Item::Assistant { blocks: blocks.collect() }
+                    Item::Assistant { blocks: blocks.collect(), tail: tail.clone() }
                 }
                 Item::User { .. } | Item::Summary { .. } => continue,
             };
@@ -225,11 +225,11 @@ impl Conversation {
         self.push(Item::User { text: text.into(), images: vec![] });
     }
 
-    /// Appends an answer of the model.
-    pub(super) fn push_answer(&mut self, blocks: Vec<AssistantBlock>) {
+    /// Appends an answer of the model, with the tail of its request where that stays.
+    pub(super) fn push_answer(&mut self, blocks: Vec<AssistantBlock>, tail: Option<Box<str>>) {
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
-            self.push(Item::Assistant { blocks });
+            self.push(Item::Assistant { blocks, tail });
         }
     }
 
@@ -262,7 +262,7 @@ impl Conversation {
     /// The calls of the newest answer that made any and has their results, each with the text of its own.
     pub(crate) fn newest_batch(&self) -> Vec<(ToolCall, String)> {
         let answered = self.items.shared().windows(2).rev().find_map(|pair| match [&*pair[0], &*pair[1]] {
-            [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
+            [Item::Assistant { blocks, .. }, Item::Results { results }] => Some((blocks, results)),
             _ => None,
         });
         let Some((blocks, results)) = answered else { return vec![] };

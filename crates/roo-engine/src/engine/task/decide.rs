@@ -93,13 +93,14 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::ModelEnded { finish: Finish::Refused, used, .. } => {
             model_failed(task, PROVIDER_REFUSED.to_owned(), Remedy::Ask, (used, None), at)
         }
-        Input::ModelEnded { finish, used, frame } => match task.phase() {
+        Input::ModelEnded { finish, used, frame, tail } => match task.phase() {
             Some(Phase::Requesting { blocks, .. }) => {
                 let mut events: Vec<Event> = call_of_unknown_tool(task, blocks, finish).into_iter().collect();
                 events.push(Event::TurnEnded {
                     finish,
                     total: task.totals.including(used),
                     context: frame.and_then(|frame| measured(task, frame, used)),
+                    tail,
                 });
                 events
             }

@@ -115,10 +115,10 @@ impl Task {
                 self.push_block(AssistantBlock::Thinking { text, opaque, origin });
             }
             Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
-            Event::TurnEnded { finish, total, context } => {
+            Event::TurnEnded { finish, total, context, tail } => {
                 self.measure(context.as_deref());
                 self.context.answered();
-                self.end_request(*finish, *total);
+                self.end_request(*finish, *total, tail.clone());
             }
             Event::TurnFailed { total, context, .. } => {
                 self.totals.usage = *total;
@@ -324,11 +324,11 @@ impl Task {
         self.change_phase(|phase| phase.push_block(block));
     }
 
-    fn end_request(&mut self, finish: Finish, total: Usage) {
+    fn end_request(&mut self, finish: Finish, total: Usage, tail: Option<Box<str>>) {
         self.totals.usage = total;
         if let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle {
             let blocks = phase.end_request(finish);
-            self.conversation.push_answer(blocks);
+            self.conversation.push_answer(blocks, tail);
         }
     }
 

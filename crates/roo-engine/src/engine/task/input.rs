@@ -151,6 +151,8 @@ pub enum Input {
         used: Usage,
         /// All of the request but its conversation; none where it isn't known.
         frame: Option<RequestFrame>,
+        /// The environment details of the request, where its model must find them again in the next one.
+        tail: Option<Box<str>>,
     },
     /// The model request failed.
     ModelFailed {

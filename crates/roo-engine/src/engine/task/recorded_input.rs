@@ -299,9 +299,9 @@ fn addend(before: f64, sum: f64) -> f64 {
 }
 
 fn model_ended(task: &Task, event: Option<&Event>) -> Option<Input> {
-    let Some(Event::TurnEnded { finish, total, context }) = event else { return None };
+    let Some(Event::TurnEnded { finish, total, context, tail }) = event else { return None };
     let frame = context.as_deref().map(|request: &MeasuredRequest| request.frame);
-    Some(Input::ModelEnded { finish: *finish, used: used(task, total), frame })
+    Some(Input::ModelEnded { finish: *finish, used: used(task, total), frame, tail: tail.clone() })
 }
 
 fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedInput> {
@@ -316,7 +316,7 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
         found.push(with(Remedy::Retry { after: Some(*due), jitter: 0.0 }, NO_TIME));
         found.push(with(Remedy::RetryAnew, *due));
     }
-    let ended = Input::ModelEnded { finish: Finish::Refused, used: used(task, total), frame };
+    let ended = Input::ModelEnded { finish: Finish::Refused, used: used(task, total), frame, tail: None };
     let others = [Remedy::Shorten { refused: false }, Remedy::Shorten { refused: true }, Remedy::Ask];
     found.extend(others.map(|remedy| with(remedy, NO_TIME)));
     found.push((ended, NO_TIME));

@@ -206,7 +206,7 @@ fn fair_share(lengths: &[u64], all: u64) -> u64 {
 
 fn calls_of(item: &Item) -> impl Iterator<Item = &ToolCall> {
     let blocks = match item {
-        Item::Assistant { blocks } => blocks.as_slice(),
+        Item::Assistant { blocks, .. } => blocks.as_slice(),
         Item::User { .. } | Item::Results { .. } | Item::Summary { .. } => &[],
     };
     blocks.iter().filter_map(|block| match block {
@@ -404,7 +404,10 @@ pub(super) fn size(item: &Item, is_pinned: bool) -> ConversationSize {
             size.images = images.len() as u64;
             size.other = (text.len() + FRAME) as u64;
         }
-        Item::Assistant { blocks } => size.other = blocks.iter().map(block_size).sum::<usize>() as u64,
+        Item::Assistant { blocks, tail } => {
+            let tail = tail.as_ref().map_or(0, |tail| tail.len());
+            size.other = (blocks.iter().map(block_size).sum::<usize>() + tail) as u64;
+        }
         Item::Results { results } => {
             for result in results {
                 let bytes = (result.text.len() + result.subject.len() + FRAME) as u64;
@@ -509,7 +512,7 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
             before = words;
             lines.extend(calls.lines().map(str::to_owned));
         }
-        let Item::Assistant { blocks } = item else { continue };
+        let Item::Assistant { blocks, .. } = item else { continue };
         for block in blocks {
             match block {
                 AssistantBlock::Text { text } if !text.trim().is_empty() => {
@@ -543,7 +546,7 @@ mod tests {
     fn call(id: &str, name: &str) -> Item {
         let params = [("path".to_owned(), Value::from(id))].into_iter().collect();
         let call = ToolCall { id: ToolCallId::new(id), name: name.into(), params, problem: None, note: None };
-        Item::Assistant { blocks: vec![AssistantBlock::Call { call }] }
+        Item::Assistant { blocks: vec![AssistantBlock::Call { call }], tail: None }
     }
 
     fn result(id: &str, name: &str, text: &str) -> Item {

@@ -314,7 +314,7 @@ fn used(tokens: u64, cost_usd: f64) -> Usage {
 }
 
 fn ended() -> Input {
-    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01), frame: None }
+    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01), frame: None, tail: None }
 }
 
 fn allow(write: Option<PlannedWrite>) -> PolicyDecision {
@@ -669,7 +669,12 @@ mod answers {
     fn an_answer_that_was_cut_before_a_call_is_told_so() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: text("Let me first"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish: Finish::Length, used: Usage::default(), frame: None });
+        sim.input(Input::ModelEnded {
+            finish: Finish::Length,
+            used: Usage::default(),
+            frame: None,
+            tail: None,
+        });
         assert!(sim.last_user_text().contains("output limit"), "{}", sim.last_user_text());
     }
 
@@ -1019,7 +1024,7 @@ mod model_failures {
     fn a_provider_that_refuses_is_a_question_to_the_user() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0), frame: None });
+        sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0), frame: None, tail: None });
         assert_eq!((sim.asks(), sim.task.totals.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
         sim.answer("Leave that out.");
         assert_eq!(sim.last_user_text(), "<user_message>\nLeave that out.\n</user_message>");

@@ -28,7 +28,7 @@ fn turn(item: &Item, bound: usize) -> String {
     match item {
         Item::User { text, .. } => format!("## Told to the agent\n{}\n\n", cut(text, bound)),
         Item::Summary { text, .. } => format!("{text}\n\n"),
-        Item::Assistant { blocks } => blocks.iter().map(|block| self::block(block, bound)).collect(),
+        Item::Assistant { blocks, .. } => blocks.iter().map(|block| self::block(block, bound)).collect(),
         Item::Results { results } => results
             .iter()
             .map(|result| {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Item {
-        Item::Assistant { blocks: vec![AssistantBlock::Text { text: text.to_owned() }] }
+        Item::Assistant { blocks: vec![AssistantBlock::Text { text: text.to_owned() }], tail: None }
     }
 
     #[test]

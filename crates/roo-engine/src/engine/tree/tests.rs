@@ -142,6 +142,7 @@ impl Sim {
                 finish: Finish::Done,
                 used: Usage { tokens_out: 1, ..Usage::default() },
                 frame: None,
+                tail: None,
             },
         );
     }

@@ -372,7 +372,7 @@ impl World {
                 Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() }
             }
             ReportKind::Ended(finish) => {
-                Input::ModelEnded { finish, used: used(3, 0.1), frame: Some(small_window()) }
+                Input::ModelEnded { finish, used: used(3, 0.1), frame: Some(small_window()), tail: None }
             }
             ReportKind::Failed(failure) => {
                 let remedy = match failure {
@@ -593,7 +593,7 @@ pub(super) fn check_state(task: &Task) {
             Item::User { .. } | Item::Summary { .. } => {
                 assert!(open.is_empty(), "calls without results: {open:?}")
             }
-            Item::Assistant { blocks } => {
+            Item::Assistant { blocks, .. } => {
                 assert!(open.is_empty(), "calls without results: {open:?}");
                 assert!(blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })));
                 let calls = blocks.iter().filter_map(|block| match block {
