@@ -1,6 +1,9 @@
 //! What the bounds let through is found and undone afterwards: protected names that did not exist, and
 //! all of them where Landlock alone can't keep them.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+
 use roo_sandbox::changes::{
     Allowed, Changes, Keep, Kind, Limits, Scope, Store, UndoOutcome, UndoResult, What,
 };
@@ -88,6 +91,49 @@ async fn constraints_of_an_intent_hold_for_commands() {
     assert_eq!(fixture.names("ws/src"), ["a.txt", "b.txt", "d"]);
     assert_eq!(fixture.names("ws/src/d"), [""; 0]);
     assert_eq!(fs::read_to_string(fixture.at("ws/src/b.txt")).unwrap(), "b");
+}
+
+/// Directories may go, the files in them may not.
+#[tokio::test]
+async fn a_directory_is_made_again_for_what_may_not_be_deleted_from_it() {
+    let fixture = Fixture::new().await;
+    let strange = std::ffi::OsStr::from_bytes(b"b\xe4d.txt");
+    fs::create_dir_all(fixture.at("ws/src/old/below")).unwrap();
+    fs::write(fixture.at("ws/src/old/below/a"), "a").unwrap();
+    fs::write(fixture.at("ws/src/old").join(strange), "b").unwrap();
+    fs::set_permissions(fixture.at("ws/src/old"), fs::Permissions::from_mode(0o750)).unwrap();
+    let store = Store::open(fixture.at("kept"), Limits::default()).unwrap();
+    let before = fixture.record(&[fixture.at("ws")], &NoNewFilesNoDelete, &store);
+    let confinement = Confinement { capture: Some(fixture.capture()), ..fixture.confinement() };
+    fixture.run(&fixture.command("rm -r src/old"), &confinement).await.unwrap();
+    let journal = Journal::read(&fixture.at("captures")).unwrap();
+    let settled = before.restore(&before.changes(&NoNewFilesNoDelete, &journal), &store, &journal);
+    assert!(settled.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored { .. })), "{settled:#?}");
+    assert_eq!(settled.len(), 2, "directories are no violations: {settled:#?}");
+    assert_eq!(fs::read_to_string(fixture.at("ws/src/old/below/a")).unwrap(), "a");
+    assert_eq!(fs::read_to_string(fixture.at("ws/src/old").join(strange)).unwrap(), "b");
+    assert_eq!(fs::metadata(fixture.at("ws/src/old")).unwrap().permissions().mode() & 0o777, 0o750);
+}
+
+#[tokio::test]
+async fn what_can_not_be_brought_back_is_kept() {
+    let fixture = Fixture::new().await;
+    fs::create_dir(fixture.at("ws/src/old")).unwrap();
+    fs::write(fixture.at("ws/src/old/a"), "the only one").unwrap();
+    let store = Store::open(fixture.at("kept"), Limits::default()).unwrap();
+    let before = fixture.record(&[fixture.at("ws")], &NoNewFilesNoDelete, &store);
+    let confinement = Confinement { capture: Some(fixture.capture()), ..fixture.confinement() };
+    fixture.run(&fixture.command("rm -r src/old"), &confinement).await.unwrap();
+    let journal = Journal::read(&fixture.at("captures")).unwrap();
+    let changes = before.changes(&NoNewFilesNoDelete, &journal);
+    // Somebody makes a file where the directory was.
+    fs::write(fixture.at("ws/src/old"), "mine").unwrap();
+    let settled = before.restore(&changes, &store, &journal);
+    let [UndoResult { outcome: UndoOutcome::NotUndone { kept: Some(kept), .. }, .. }] = &settled[..] else {
+        panic!("{settled:#?}");
+    };
+    assert_eq!(fs::read_to_string(kept).unwrap(), "the only one");
+    assert_eq!(fs::read_to_string(fixture.at("ws/src/old")).unwrap(), "mine");
 }
 
 #[tokio::test]

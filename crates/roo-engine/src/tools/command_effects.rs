@@ -36,6 +36,8 @@ const REPLACED: u64 = HELD / 2;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
+/// The most violations that people are told by name.
+const NAMED: usize = 3;
 
 /// The files before a command.
 pub(super) struct Before {
@@ -373,17 +375,20 @@ fn compare(
                 ),
             ),
             UndoOutcome::Restored { moved: None } => ("restored", "it was undone".to_owned()),
-            UndoOutcome::NotUndone { why, .. } => {
+            UndoOutcome::NotUndone { why, kept } => {
                 let why = match why {
                     UndoFailure::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
                     UndoFailure::NotKept => "its earlier content was not saved".to_owned(),
                     UndoFailure::Failed(error) => error.clone(),
                 };
-                ("held", format!("it could not be undone ({why}); ask the user"))
+                let kept = kept.as_ref().map(|kept| exact_line(&kept.to_string_lossy()));
+                let kept = kept.map(|kept| format!("; its earlier content is in {kept}")).unwrap_or_default();
+                ("held", format!("it could not be undone ({why}){kept}; ask the user"))
             }
         };
+        let name = if change.path.to_str().is_none() { " (its name is not UTF-8)" } else { "" };
         if told.len() < TOLD {
-            told.push(format!("\n- {path}: {words}"));
+            told.push(format!("\n- {path}{name}: {words}"));
         }
         effects.violations.push(Violation {
             path: change.path.to_string_lossy().into_owned(),
@@ -393,7 +398,7 @@ fn compare(
         });
     }
     if !settled.is_empty() {
-        effects.short = format!("{} not allowed", changes(settled.len()));
+        effects.short = violations_in_short(&settled);
         let more = settled.len().saturating_sub(told.len());
         let more = if more > 0 { format!("\n- and {more} more") } else { String::new() };
         effects.told.push_str(&format!(
@@ -549,6 +554,20 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
         })
         .collect();
     effects
+}
+
+/// Names the first of the changes that a command was not allowed to make, for people.
+fn violations_in_short(settled: &[UndoResult]) -> String {
+    let held = settled.iter().filter(|one| matches!(one.outcome, UndoOutcome::NotUndone { .. })).count();
+    let held = match held {
+        0 => String::new(),
+        held if held == settled.len() => " and could not be undone".to_owned(),
+        held => format!(" and {held} could not be undone"),
+    };
+    let names = settled.iter().take(NAMED).map(|one| exact_line(&one.change.path.to_string_lossy()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = if settled.len() > NAMED { ", …" } else { "" };
+    format!("{} not allowed{held}: {names}{more}", changes(settled.len()))
 }
 
 fn changes(count: usize) -> String {

@@ -83,6 +83,10 @@ impl Recording {
                 elsewhere.insert((print.device, print.inode), place);
             }
         }
+        for directory in directories_around(&wrong, changes) {
+            // Where one can't be made, that is told of what was in it.
+            let _ = self.undo(directory, store, journal, &elsewhere);
+        }
         let mut undo = |change: &Change| {
             let settled = self.undo(change, store, journal, &elsewhere);
             if let (Some(print), UndoOutcome::Restored { moved: Some(moved) }) =
@@ -108,16 +112,35 @@ impl Recording {
         };
         let bytes = change.path.as_os_str().as_bytes();
         let before = change.before.as_ref();
-        let outcome = Undo { recording: self, root, bytes, change, before, store, journal, elsewhere }.run();
-        settled(match outcome {
+        let undo = Undo { recording: self, root, bytes, change, before, store, journal, elsewhere };
+        settled(match undo.run() {
             Ok(moved) => UndoOutcome::Restored { moved },
-            Err(why) => {
-                let digest = before.and_then(|before| before.digest);
-                let kept = digest.map(|digest| store.path(digest)).filter(|path| path.exists());
-                UndoOutcome::NotUndone { why, kept }
-            }
+            Err(why) => UndoOutcome::NotUndone { why, kept: before.and_then(|before| undo.keep(before)) },
         })
     }
+}
+
+/// The directories that the command was allowed to remove and without which what was in them can't be brought back, from
+/// the outside in.
+fn directories_around<'a>(wrong: &[&Change], changes: &'a Changes) -> Vec<&'a Change> {
+    let is_removed = |change: &&Change| {
+        change.what == What::Deleted
+            && !change.is_violation()
+            && change.before.as_ref().is_some_and(|before| before.kind == Kind::Directory)
+    };
+    let removed = changes.changes.iter().filter(is_removed);
+    let mut removed: Vec<&Change> =
+        removed.filter(|directory| wrong.iter().any(|change| is_around(directory, change))).collect();
+    removed.sort_by_key(|change| change.path.components().count());
+    removed
+}
+
+/// Returns whether a change is to be brought back into this directory, or one below it.
+fn is_around(directory: &Change, change: &Change) -> bool {
+    change.before.is_some()
+        && directory.root == change.root
+        && directory.path != change.path
+        && change.path.starts_with(&directory.path)
 }
 
 impl From<io::Error> for UndoFailure {
@@ -293,10 +316,7 @@ impl Undo<'_> {
                 symlinkat(target, directory, &*pending)?;
             }
             Kind::File => {
-                let content = before.digest.and_then(|digest| self.store.content(digest));
-                let content =
-                    content.or_else(|| self.image(before)).or_else(|| self.content_elsewhere(before));
-                let content = content.ok_or(UndoFailure::NotKept)?;
+                let content = self.content(before).ok_or(UndoFailure::NotKept)?;
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file = openat(directory, &*pending, flags, Mode::RUSR | Mode::WUSR)?;
@@ -309,6 +329,20 @@ impl Undo<'_> {
             Kind::Directory | Kind::Special => return Err(UndoFailure::NotKept),
         }
         Ok(pending)
+    }
+
+    /// Keeps the content of a file that can't be brought back, where a person can find it.
+    fn keep(&self, before: &State) -> Option<PathBuf> {
+        if before.kind != Kind::File {
+            return None;
+        }
+        let place = self.store.place_for(&self.change.path);
+        copy(&place, &self.content(before)?).ok().map(|()| place)
+    }
+
+    fn content(&self, before: &State) -> Option<Vec<u8>> {
+        let stored = before.digest.and_then(|digest| self.store.content(digest));
+        stored.or_else(|| self.image(before)).or_else(|| self.content_elsewhere(before))
     }
 
     /// The content that a supervisor kept before the first write.
