@@ -8,7 +8,7 @@ use super::files::Files;
 use super::program_files::{ProgramFiles, Programs};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Scope};
-use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, scripts};
+use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, Source, UserHooks, missing_script, scripts};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
@@ -77,6 +77,22 @@ impl HookFiles {
     /// Returns the problems of the files in use. To be asked behind [`HookFiles::effective`].
     pub(super) fn problems(&self, trust: &TrustState) -> Vec<FileProblem> {
         self.files.problems(trust)
+    }
+
+    /// A warning for each hook that counts and whose program or script is not there. To be asked behind
+    /// [`HookFiles::effective`].
+    pub(super) fn missing_scripts(&self, home: Option<&Path>) -> Vec<FileProblem> {
+        let hooks = self.effective.iter().flat_map(|(_, effective)| effective.hooks());
+        let warning = |hook: &Hook| {
+            let missing = missing_script(&hook.program, self.root.as_deref(), home)?;
+            let file = match (hook.source, &self.root) {
+                (Source::Workspace, Some(root)) => root.join(PROJECT_HOOKS),
+                _ => self.files.user_path().to_owned(),
+            };
+            let message = format!("the hook {} {missing}", hook.shown());
+            Some(FileProblem::new(&file, Problem::new(Severity::Warning, None, message)))
+        };
+        hooks.filter_map(warning).collect()
     }
 
     /// Returns whether a file may be being saved. To be asked behind [`HookFiles::effective`].

@@ -222,6 +222,7 @@ impl Customization {
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
         problems.extend(self.with_hooks(HookFiles::problems));
+        problems.extend(self.with_hooks(|hooks, _| hooks.missing_scripts(self.home.as_deref())));
         problems.extend(self.with_mcp(McpFiles::problems));
         if let Some(error) = self.why_untrusted() {
             problems.push(FileProblem::error(self.trust.file(), None, error.to_string()));

@@ -106,6 +106,11 @@ impl<P: Programs> ProgramFiles<P> {
         std::iter::once(&self.user).chain(&self.project).any(|file| file.file.is_being_saved())
     }
 
+    /// The path of the user's file.
+    pub(super) fn user_path(&self) -> &Path {
+        self.user.file.path()
+    }
+
     /// The user's programs.
     pub(super) fn user(&self) -> Option<&P> {
         self.user.programs()
