@@ -117,6 +117,12 @@ async fn modes_and_own_commands(services: &WorkspaceServices, is_first: bool) ->
             let about = command.description.as_deref().unwrap_or_default();
             items.push(item(format!("/{}", command.name), PromptItemKind::Command, about));
         }
+        for skill in customization.skills().beside_commands(&commands) {
+            let text = format!("/{}", skill.name);
+            if items.iter().all(|item| item.text != text) {
+                items.push(item(text, PromptItemKind::Command, &skill.description));
+            }
+        }
         items
     })
     .await

@@ -360,14 +360,30 @@ fn slash_commands_are_listed() {
     std::fs::create_dir_all(home.path(".roo/commands")).unwrap();
     let command = "---\ndescription: Reads it\nargument-hint: <path>\nmode: ask\n---\nReview $1.";
     std::fs::write(home.path(".roo/commands/review.md"), command).unwrap();
+    for (name, more) in [("release", ""), ("review", ""), ("chat", "modeSlugs: [ask]\n")] {
+        let directory = home.path(&format!(".roo/skills/{name}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        let skill = format!("---\nname: {name}\ndescription: How to {name}\n{more}---\nDo it.\n");
+        std::fs::write(directory.join("SKILL.md"), skill).unwrap();
+    }
     let mut client = Client::start(&home, Options::typed());
     let list = client.request("roo/command/list", json!({}));
     let names: Vec<&Value> = list["commands"].as_array().unwrap().iter().map(|item| &item["name"]).collect();
-    assert_eq!(names, ["condense", "init", "review"]);
+    assert_eq!(
+        names,
+        ["condense", "create-mode", "init", "release", "review"],
+        "skills of all modes among them"
+    );
     let review = json!({
         "name": "review", "description": "Reads it", "argumentHint": "<path>", "mode": "ask", "source": "global",
     });
-    assert_eq!(list["commands"][2], review);
+    assert_eq!(list["commands"][4], review);
+    assert_eq!(list["commands"][3]["description"], "How to release");
+    let completed = client.request("roo/prompt/complete", json!({ "prompt": "/re" }));
+    let offered: Vec<&Value> =
+        completed["items"].as_array().unwrap().iter().map(|item| &item["text"]).collect();
+    assert!(offered.contains(&&json!("/release")), "{completed}");
+    assert_eq!(offered.iter().filter(|text| **text == "/review").count(), 1, "{completed}");
     assert_eq!(client.shut_down(), 0);
 }
 

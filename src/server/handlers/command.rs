@@ -5,7 +5,7 @@ use tower_lsp::jsonrpc::Result;
 use super::task::done;
 use super::{Params, Server};
 use crate::server::customization;
-use roo_engine::customization::SlashCommand;
+use roo_engine::customization::{Skill, SlashCommand};
 use roo_engine::engine::CONDENSE;
 use roo_formats::modes::Source;
 use roo_protocol::customization::{CommandItem, CommandListParams, CommandListResult};
@@ -16,8 +16,16 @@ pub(super) async fn list(
     Params(CommandListParams {}): Params<CommandListParams>,
 ) -> Result<CommandListResult> {
     let services = server.session.typed().await?;
-    let commands = customization::ask(services, |customization| customization.commands()).await?;
-    let mut commands: Vec<CommandItem> = commands.into_iter().map(item).collect();
+    let mut commands = customization::ask(services, |customization| {
+        let commands = customization.commands();
+        let skills = customization.skills();
+        let skills = skills.beside_commands(&commands).into_iter().map(item_of_skill);
+        let mut items: Vec<CommandItem> = skills.collect();
+        items.extend(commands.into_iter().map(item));
+        items.sort_by(|one, other| one.name.cmp(&other.name));
+        items
+    })
+    .await?;
     let place = commands.partition_point(|command| command.name.as_str() < CONDENSE);
     if commands.get(place).is_none_or(|command| command.name != CONDENSE) {
         commands.insert(place, condense());
@@ -45,6 +53,16 @@ fn condense() -> CommandItem {
         argument_hint: None,
         mode: None,
         source: Source::BuiltIn.as_str().to_owned(),
+    }
+}
+
+fn item_of_skill(skill: &Skill) -> CommandItem {
+    CommandItem {
+        name: skill.name.clone(),
+        description: Some(skill.description.clone()),
+        argument_hint: None,
+        mode: None,
+        source: skill.source().as_str().to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Scope;
+use super::commands::SlashCommand;
 use super::directory::{CustomizationDirectory, Refused, without_hidden};
 use roo_formats::front_matter::{self, FrontMatter, SkillKeys};
 use roo_formats::modes::Source;
@@ -177,8 +178,19 @@ impl Skills {
     /// The skills that a mode has, sorted by name, each name once: the project's before the user's, one
     /// for certain modes before one for all, `.roo` before `.agents`.
     pub(crate) fn for_mode(&self, mode: &str) -> Vec<&Skill> {
+        self.strongest(|skill| skill.is_for(mode))
+    }
+
+    /// The skills that every mode has, sorted by name, each name once, and none that has the name of a command: those that a
+    /// message may name as `/name` in any mode.
+    pub fn beside_commands(&self, commands: &[SlashCommand]) -> Vec<&Skill> {
+        let has_name = |skill: &Skill| commands.iter().any(|command| command.name == skill.name);
+        self.strongest(|skill| skill.modes.is_none() && !has_name(skill))
+    }
+
+    fn strongest(&self, counts: impl Fn(&Skill) -> bool) -> Vec<&Skill> {
         let mut chosen: Vec<&Skill> = Vec::new();
-        for skill in self.0.iter().filter(|skill| skill.is_for(mode)) {
+        for skill in self.0.iter().filter(|skill| counts(skill)) {
             match chosen.iter_mut().find(|known| known.name == skill.name) {
                 Some(known) if known.strength() > skill.strength() => {}
                 Some(known) => *known = skill,
