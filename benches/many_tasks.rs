@@ -109,19 +109,24 @@ fn history(count: usize) -> Outcome {
     let page = (processor_time(process)? - before).as_secs_f64() * 1e3 / f64::from(LISTS);
     writeln!(out, "a page of `roo/task/list` of {count} finished requests, CPU: {page:.2} ms")?;
     drop(client);
-    let list = || -> Outcome {
-        match home.program(&["tasks", "list"]).status()?.success() {
+    let list = |more: &[&str]| -> Outcome {
+        match home.program(&[&["tasks", "list"], more].concat()).status()?.success() {
             true => Ok(()),
             false => Err("the list failed".into()),
         }
     };
-    let first = time_of_children(&list, 1)?;
-    let others = time_of_children(&list, LISTS)?;
+    let first = time_of_children(&|| list(&["--all"]), 1)?;
+    let all = time_of_children(&|| list(&["--all"]), LISTS)?;
+    let newest = time_of_children(&|| list(&[]), LISTS)?;
     let nothing =
         time_of_children(&|| home.program(&["--version"]).status().map(|_| ()).map_err(Into::into), LISTS)?;
     writeln!(
         out,
-        "`roo-lsp tasks list` of {count} finished requests, CPU: the first {first:.0} ms, each further {others:.1} ms"
+        "`roo-lsp tasks list --all` of {count} finished requests, CPU: the first {first:.0} ms, each further {all:.1} ms"
+    )?;
+    writeln!(
+        out,
+        "`roo-lsp tasks list` of the newest 100 of {count} finished requests, CPU: {newest:.1} ms"
     )?;
     writeln!(out, "`roo-lsp --version`, CPU: {nothing:.1} ms")?;
     Ok(())

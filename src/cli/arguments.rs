@@ -58,7 +58,7 @@ pub(super) enum Subcommand {
     },
     /// Follow a live request of the daemon in this terminal, answer what it asks, and steer it
     ///
-    /// What you type answers the question that waits, or is said to the agent. `/say WORDS` says something while a question
+    /// What you type answers the question that waits, or is said to the agent. `/say WORDS` says something while an approval
     /// waits, `/cancel` cancels the request, and `/detach` or Ctrl-C leaves it as it is.
     Attach(Attach),
     /// Run one task without an editor
@@ -549,6 +549,12 @@ pub(super) struct Tasks {
 pub(super) enum TasksCommand {
     /// List the tasks of the workspace, newest first
     List {
+        /// The most tasks that are listed.
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
+        limit: usize,
+        /// List all tasks, however many.
+        #[arg(long, conflicts_with = "limit")]
+        all: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,

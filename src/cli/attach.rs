@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use super::arguments::{Attach, Common, Format};
 use super::notices::Notices;
 use super::notification::Notifier;
-use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option, problem_of};
+use super::resume_command;
+use super::run::{Viewer, answer_of, approval_keys, approval_question, chosen_option, end_line, problem_of};
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
@@ -52,7 +53,7 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         client,
         viewer: view,
         format: attach.format,
-        root: request.id,
+        root: request.id.clone(),
         seen: 0,
         newest,
         is_caught_up: newest == 0,
@@ -60,6 +61,7 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         given: HashMap::new(),
         sent: HashSet::new(),
         is_asking: false,
+        is_cancelling: false,
         shown: ShownPrompt::default(),
         notifier: Notifier::new(context.settings_to_look().daemon.notifications),
     };
@@ -80,10 +82,8 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
         match next {
             Ok(Some((client, newest))) => attached.go_on(client, newest, &mut lines)?,
             Ok(None) => {
-                break Err(CliError::Other(format!(
-                    "the request is interrupted; continue with: roo-lsp tasks resume {}",
-                    request.urid
-                )));
+                let resume = resume_command::of_request(&request);
+                break Err(CliError::Other(format!("the request is interrupted; continue with: {resume}")));
             }
             Err(error) => {
                 break Err(CliError::Other(format!(
@@ -286,6 +286,8 @@ struct Attached {
     sent: HashSet<i64>,
     /// A prompt stands at the end of the last line.
     is_asking: bool,
+    /// True if the user has cancelled the request: then nothing that waits is asked any more.
+    is_cancelling: bool,
     shown: ShownPrompt,
     notifier: Notifier,
 }
@@ -334,7 +336,7 @@ impl Attached {
 
     /// The daemon was killed. What it has not confirmed waits again: whether it was done, the events of the request tell.
     fn lose_daemon(&mut self) -> Result<(), CliError> {
-        self.end_line()?;
+        end_line(&mut self.is_asking)?;
         self.viewer.clear()?;
         let mut out = terminal::stderr();
         writeln!(out, "roo-lsp: the daemon ended unexpectedly; another one is looked for")?;
@@ -358,6 +360,7 @@ impl Attached {
     ) -> Result<(), CliError> {
         self.client = client;
         self.newest = newest;
+        self.is_cancelling = false;
         self.is_caught_up = self.seen >= newest;
         let mut out = terminal::stderr();
         writeln!(out, "roo-lsp: another daemon has taken over")?;
@@ -384,8 +387,8 @@ impl Attached {
         if let Some(nodes) = newest_tree([&*params]) {
             self.viewer.learn(nodes);
         }
-        self.end_line()?;
-        self.viewer.show(&params)?;
+        self.viewer.show_below(&params, &mut self.is_asking)?;
+        let asked = self.waiting.front().map(PromptKey::of);
         match &params.event {
             Event::ApprovalRequested { approval } => {
                 self.wait_for(Prompt::Approval(approval.clone()), &approval.title);
@@ -402,6 +405,10 @@ impl Attached {
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             _ => {}
+        }
+        if asked != self.waiting.front().map(PromptKey::of) {
+            // It is answered elsewhere, or something else is asked now.
+            end_line(&mut self.is_asking)?;
         }
         self.seen = self.seen.max(params.seq.unwrap_or_default());
         self.is_caught_up |= params.seq.is_some_and(|seq| seq >= self.newest);
@@ -439,6 +446,7 @@ impl Attached {
         let given = self.given.remove(&number);
         let problem = match (&given, answer) {
             (_, Err(problem)) => {
+                self.is_cancelling = false;
                 self.waiting_again(given);
                 Some(problem)
             }
@@ -446,7 +454,7 @@ impl Attached {
                 Ok(AnswerResult { waits: true, .. }) => {
                     self.waiting_again(given);
                     // It is asked once more, in the place of what was shown meanwhile.
-                    self.end_line()?;
+                    end_line(&mut self.is_asking)?;
                     None
                 }
                 Ok(answer) => problem_of(&answer),
@@ -455,7 +463,7 @@ impl Attached {
             (None, Ok(_)) => None,
         };
         if let Some(problem) = problem {
-            self.end_line()?;
+            end_line(&mut self.is_asking)?;
             writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem))?;
         }
         self.follow_prompts();
@@ -496,7 +504,9 @@ impl Attached {
 
     /// Asks what has waited longest. What was asked before this client came may have its answer, which is yet to be told.
     fn ask(&mut self) -> Result<(), CliError> {
-        let Some(prompt) = self.waiting.front().filter(|_| self.is_caught_up && !self.is_asking) else {
+        let Some(prompt) =
+            self.waiting.front().filter(|_| self.is_caught_up && !self.is_asking && !self.is_cancelling)
+        else {
             return Ok(());
         };
         self.shown.show(PromptKey::of(prompt), Instant::now());
@@ -523,19 +533,12 @@ impl Attached {
         self.ask()
     }
 
-    /// Ends the line of a prompt before something else is shown.
-    fn end_line(&mut self) -> Result<(), CliError> {
-        if std::mem::take(&mut self.is_asking) {
-            writeln!(io::stderr())?;
-        }
-        Ok(())
-    }
-
     /// Takes a line of the user: a command, an answer to what is asked, or words for the agent.
     fn hear(&mut self, line: &str) -> Result<(), CliError> {
         if line == CANCEL {
             let params = TaskParams { task_id: self.root.clone() };
             self.sent.insert(self.client.send("roo/task/cancel", &params));
+            self.is_cancelling = true;
             return Ok(());
         }
         let words = line.strip_prefix(SAY).map(str::trim);

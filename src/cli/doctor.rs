@@ -194,17 +194,23 @@ fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report
     }
 }
 
-/// Checks that the file of intents can be read; while it can't, agents change nothing.
+/// Checks the file of intents; while none of it counts, agents change nothing.
 fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), CliError> {
-    match Orchestration::new(context.workspace()?, context.state().path()).intents() {
-        Intents::Absent => {}
-        Intents::Broken(problem) => {
-            report.bad(
-                "intents",
-                &format!("{INTENTS_FILE}: {problem}; until it is fixed, agents change nothing"),
-            );
+    let intents = context.intents()?;
+    for problem in intents.problems() {
+        match problem.problem.severity {
+            Severity::Error => report.bad("intents", &problem.to_string()),
+            Severity::Warning | Severity::Information => report.note("intents", &problem.to_string()),
         }
-        Intents::Present { file, .. } => report.good("intents", &file.intents.len().to_string()),
+    }
+    match intents {
+        Intents::Present { file, .. } if !file.intents.is_empty() => {
+            report.good("intents", &file.intents.len().to_string());
+        }
+        Intents::Present { .. } | Intents::Broken(_) => {
+            report.bad("intents", &format!("no intent of {INTENTS_FILE} counts, so agents change nothing"));
+        }
+        Intents::Absent => {}
     }
     Ok(())
 }

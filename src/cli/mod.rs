@@ -16,6 +16,7 @@ mod cassette;
 mod check_tool;
 mod checkpoints;
 mod compare;
+mod completions;
 mod daemon;
 mod demo;
 mod detach;
@@ -37,6 +38,7 @@ mod notification;
 mod policy;
 mod prompt;
 mod replay;
+mod resume_command;
 mod run;
 mod serve;
 mod session;
@@ -199,9 +201,7 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
             Ok(Ending::Done)
         }
         Subcommand::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "roo-lsp", &mut script);
-            terminal::stdout().write_all(&script)?;
+            terminal::stdout().write_all(completions::script(shell).as_bytes())?;
             Ok(Ending::Done)
         }
         Subcommand::Man { directory } => {

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
 use super::dialogue::Dialogue;
 use super::notices::Notices;
+use super::resume_command;
 use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
@@ -82,7 +83,8 @@ pub(super) async fn run_request(
     let outcome = Watch::new(&engine, task_id.clone(), viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
     engine.end_servers().await;
-    let ending = conclude(&urid, outcome?)?;
+    let resume = resume_command::in_context(urid.as_str(), context, &run.view);
+    let ending = conclude(&urid, &resume, outcome?)?;
     Ok(FinishedRun { engine, request: task_id, ending })
 }
 
@@ -174,10 +176,18 @@ fn in_short(folder: &Path) -> String {
     }
 }
 
-/// Says how a request that waits or was stopped can go on.
-pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, CliError> {
+/// Ends a line that is open on standard error.
+pub(super) fn end_line(is_open: &mut bool) -> io::Result<()> {
+    match std::mem::take(is_open) {
+        true => writeln!(io::stderr()),
+        false => Ok(()),
+    }
+}
+
+/// Says how a request that waits or was stopped can go on: by the command line `resume`.
+pub(super) fn conclude(urid: &Urid, resume: &str, outcome: WatchOutcome) -> Result<Ending, CliError> {
     if matches!(outcome.ending, Ending::Interrupted | Ending::Terminated) {
-        writeln!(terminal::stderr(), "roo-lsp: stopped; continue with: roo-lsp tasks resume {urid}")?;
+        writeln!(terminal::stderr(), "roo-lsp: stopped; continue with: {resume}")?;
     }
     let waiting: Vec<String> = outcome.waiting.iter().map(OpenQuestion::in_words).collect();
     if !waiting.is_empty() && outcome.ending == Ending::Waiting {
@@ -197,8 +207,7 @@ pub(super) fn conclude(urid: &Urid, outcome: WatchOutcome) -> Result<Ending, Cli
         }
         writeln!(
             terminal::stderr(),
-            "roo-lsp: {urid} waits for {what}; continue with: roo-lsp tasks resume {urid} (without a terminal, answer \
-             by {flags})"
+            "roo-lsp: {urid} waits for {what}; continue with: {resume} (without a terminal, answer by {flags})"
         )?;
     }
     Ok(outcome.ending)
@@ -365,16 +374,28 @@ impl Viewer {
 
     /// Shows an event.
     pub(super) fn show(&mut self, params: &EventParams) -> io::Result<()> {
+        self.show_below(params, &mut false)
+    }
+
+    /// Shows an event below a line that may be open, such as a prompt, and ends that line first. It stays open where there is
+    /// nothing to show.
+    pub(super) fn show_below(&mut self, params: &EventParams, is_line_open: &mut bool) -> io::Result<()> {
         self.now = params.at;
         match self.format {
             Format::Ndjson => {
                 let mut line = serde_json::to_vec(params)?;
                 line.push(b'\n');
+                end_line(is_line_open)?;
                 terminal::stdout().write_all(&line)
             }
             Format::Text => {
                 let mut text = self.transcript.notices(&self.notices.take());
                 text.push_str(&self.transcript.format_event(params));
+                if text.is_empty() && *is_line_open {
+                    // The tree is drawn with what is shown next.
+                    return Ok(());
+                }
+                end_line(is_line_open)?;
                 self.print(&text, matches!(params.event, Event::TreeChanged { .. }))
             }
         }

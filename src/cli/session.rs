@@ -23,7 +23,7 @@ use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::Engine;
 use roo_engine::engine::clock::{Clock as _, SystemClock};
 use roo_engine::hooks::{HookSandbox, UserHooks};
-use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
+use roo_engine::intent_store::{Binding, IntentRefusal, Intents, Orchestration};
 use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
@@ -189,6 +189,11 @@ impl SessionContext {
         })?))
     }
 
+    /// The intents of the workspace.
+    pub(super) fn intents(&self) -> Result<Intents, SessionError> {
+        Ok(Orchestration::new(self.workspace()?, self.state().path()).intents())
+    }
+
     /// Loads the customization for agents that are about to work. The problems of its files are told on standard error.
     ///
     /// # Errors
@@ -198,7 +203,7 @@ impl SessionContext {
         let fault = customization.hooks_fault();
         // That one is told as the reason why nothing runs.
         let problems = customization.problems().into_iter().filter(|problem| Some(problem) != fault.as_ref());
-        let problems: Vec<_> = problems.collect();
+        let problems: Vec<_> = problems.chain(self.intents()?.problems()).collect();
         for problem in problems.iter().take(PROBLEMS) {
             writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&problem.to_string()))?;
         }

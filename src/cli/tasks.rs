@@ -11,6 +11,7 @@ use super::compare;
 use super::dialogue::Dialogue;
 use super::export_tasks::export_tasks;
 use super::notices::Notices;
+use super::resume_command;
 use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
@@ -24,7 +25,7 @@ use roo_protocol::event::{Event, EventParams, QuestionKind};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
     ForkOrigin, HistoryItem, ImportOrigin, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult,
-    TaskSendParams, TaskSnapshot, TaskState,
+    TaskListResult, TaskSendParams, TaskSnapshot, TaskState,
 };
 use roo_text::render;
 
@@ -48,9 +49,15 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     }
     let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
-        TasksCommand::List { json } => {
-            let items = engine.list_all().await?;
-            if json { lines_of_json(&items)? } else { table(&engine, &items).await? }
+        TasksCommand::List { limit, all, json } => {
+            let limit = if all { usize::MAX } else { limit };
+            let TaskListResult { items, next_cursor } = engine.list_newest(limit).await?;
+            let text = if json { lines_of_json(&items)? } else { table(&engine, &items).await? };
+            terminal::stdout().write_all(text.as_bytes())?;
+            if next_cursor.is_some() {
+                writeln!(terminal::stderr(), "Older tasks are left out; --all lists them.")?;
+            }
+            String::new()
         }
         TasksCommand::Show { task, json } => {
             let task = find(&engine, &task).await?;
@@ -176,10 +183,11 @@ async fn resume(
     let engine = engine_at_work(context, view)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
-    resume_at_work(engine, task, view, notices).await
+    resume_at_work(context, engine, task, view, notices).await
 }
 
 async fn resume_at_work(
+    context: &SessionContext,
     engine: Engine,
     task: TaskId,
     view: &View,
@@ -191,7 +199,7 @@ async fn resume_at_work(
     engine.shutdown().await;
     engine.end_servers().await;
     let (urid, outcome) = outcome?;
-    conclude(&urid, outcome)
+    conclude(&urid, &resume_command::in_context(urid.as_str(), context, view), outcome)
 }
 
 /// Forks a request at an event, and lets the fork go on as the request was about to.
@@ -211,7 +219,7 @@ pub(super) async fn go_on_in_fork(
         return Ok(Ending::Done);
     }
     writeln!(terminal::stderr(), "{} is forked at event {seq} and goes on.", forked.urid)?;
-    resume_at_work(engine, forked.task_id, view, notices).await
+    resume_at_work(context, engine, forked.task_id, view, notices).await
 }
 
 /// Forks a request, says the prompt to the fork, and follows it.
@@ -245,7 +253,8 @@ async fn fork_and_go_on(
     let outcome = outcome.await;
     engine.shutdown().await;
     engine.end_servers().await;
-    conclude(&forked.urid, outcome?)
+    let resume = resume_command::in_context(forked.urid.as_str(), &context, view);
+    conclude(&forked.urid, &resume, outcome?)
 }
 
 /// Says what was forked, and how it goes on: what was completed has nothing left to do.
@@ -428,8 +437,8 @@ fn in_terms_of(name: &str, error: CliError) -> CliError {
             CliError::Other(format!("that can't be done with {name} now: {problem}"))
         }
         CliError::Engine(EngineError::Store(StoreError::Held { .. })) => CliError::Other(format!(
-            "{name} is open in another roo-lsp, such as the server of an editor: cancel or restore it there, or close \
-             that window"
+            "{name} is open in another roo-lsp. In the daemon, roo-lsp attach {name} steers it, and /cancel there cancels it; \
+             in an editor, cancel or restore it there, or close that window"
         )),
         error => error,
     }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::notification::Notifier;
+use super::resume_command;
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::terminal;
@@ -171,7 +172,8 @@ impl WatchedDaemon {
         for request in before.iter().filter(|request| is_shown(request)) {
             if now.iter().all(|told| told.id != request.id) {
                 let urid = &request.urid;
-                self.say(&format!("{urid} is interrupted; continue with: roo-lsp tasks resume {urid}")).await;
+                let resume = resume_command::of_request(request);
+                self.say(&format!("{urid} is interrupted; continue with: {resume}")).await;
             }
         }
     }

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use serde_json::json;
+
 use crate::support::client::eventually;
 use crate::support::processes;
 use crate::support::project::Project;
@@ -87,16 +89,22 @@ fn a_question_that_waits_is_asked_again_by_resume() {
     let project = project(QUESTION);
     let first = play(&project, &[]);
     let urid = urid(&project);
-    let told = format!(
-        "roo-lsp: {urid} waits for an answer; continue with: roo-lsp tasks resume {urid} (without a terminal, answer by \
-         --answer=TEXT)\n"
-    );
-    assert_ends(&first, 3, &told);
+    let script = project.beside("script.yaml");
+    let told = |flags: &str| {
+        format!(
+            "roo-lsp: {urid} waits for an answer; continue with: roo-lsp tasks resume {urid}{flags} (without a terminal, \
+             answer by --answer=TEXT)\n"
+        )
+    };
+    assert_ends(&first, 3, &told(&format!(" --script {}", script.display())));
     assert!(!stderr(&first).contains("--on-ask"), "{first:?}");
     let again = project.run(&["tasks", "resume", &urid]);
-    assert_ends(&again, 3, &told);
+    assert_ends(&again, 3, &told(""));
     assert!(stderr(&again).contains("? Which one?"), "{again:?}");
-    let script = project.beside("script.yaml");
+    let folder = project.folder();
+    let elsewhere = ["--workspace", folder.to_str().unwrap(), "tasks", "resume", &urid];
+    let elsewhere = project.program().current_dir("/").args(elsewhere).output().unwrap();
+    assert_ends(&elsewhere, 3, &told(&format!(" --workspace {}", folder.display())));
     let answer = ["tasks", "resume", &urid, "--answer=1", "--script", script.to_str().unwrap()];
     assert_eq!(project.succeed(&answer), "Done.\n");
     let log = fs::read_to_string(&project.logs()[0]).unwrap();
@@ -237,6 +245,31 @@ fn a_task_that_waits_says_for_what() {
 }
 
 #[test]
+fn the_newest_tasks_are_listed_and_older_ones_when_asked_for() {
+    let project = project("");
+    let mut newest_first = Vec::new();
+    for _ in 0..3 {
+        play(&project, &[]);
+        newest_first.insert(0, urid(&project));
+    }
+    let left_out = "Older tasks are left out; --all lists them.\n";
+    for (flags, listed, notice) in [
+        (&["-n", "2"][..], 2, left_out),
+        (&["-n", "2", "--json"], 2, left_out),
+        (&["-n", "3"], 3, ""),
+        (&["--all"], 3, ""),
+    ] {
+        let output = project.run(&[&["tasks", "list"], flags].concat());
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert_eq!(text.lines().count(), listed, "{text}");
+        for (line, urid) in text.lines().zip(&newest_first) {
+            assert!(line.contains(urid), "{text}");
+        }
+        assert_eq!(stderr(&output), notice, "{flags:?}");
+    }
+}
+
+#[test]
 fn the_beginning_of_a_urid_names_a_task() {
     let project = project("");
     play(&project, &[]);
@@ -250,6 +283,28 @@ fn the_beginning_of_a_urid_names_a_task() {
     assert_ends(&output, 1, "is the start of several task names");
     assert!(stderr(&output).contains(&first) && stderr(&output).contains(&second), "{output:?}");
     assert!(project.succeed(&["tasks", "show", &first]).contains(&first));
+}
+
+/// In a bash that has loaded the script, what is offered behind these words.
+fn completed(words: &[&str]) -> String {
+    let script = "source <(\"$0\" completions bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                  _roo__lsp roo-lsp \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; echo \"${COMPREPLY[*]}\"";
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", script, env!("CARGO_BIN_EXE_roo-lsp"), "roo-lsp"]).args(words);
+    String::from_utf8(bash.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn bash_completes_subcommands_at_each_level() {
+    for (words, offered) in [
+        (&["ta"][..], "tasks"),
+        (&["tasks", "l"], "list"),
+        (&["tasks", "list", "--a"], "--all"),
+        (&["run", "--on-ask", ""], "ask deny allow"),
+        (&["helix-config", "--"], "--help"),
+    ] {
+        assert!(completed(words).contains(offered), "{words:?}: {}", completed(words));
+    }
 }
 
 #[test]
@@ -669,6 +724,24 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     assert!(code == Some(1) && text.contains("OPENAI_API_KEY is not set"), "{text}");
     let (code, text) = report("mode: [\n");
     assert!(code == Some(1) && !text.contains("ok   settings"), "{text}");
+    let hook = json!([{ "hooks": [{ "type": "command", "command": "~/guard.sh" }] }]);
+    fs::write(
+        project.beside("config/roo-lsp/hooks.json"),
+        json!({ "hooks": { "PreToolUse": hook } }).to_string(),
+    )
+    .unwrap();
+    project.write(
+        ".orchestration/active_intents.yaml",
+        "active_intents:\n  - id: INT-1\n    name: One\n    owned_scop: [a]\n",
+    );
+    let (code, text) = report(&good);
+    assert!(code == Some(1) && text.contains("~/guard.sh can't start: there is no file "), "{text}");
+    assert!(text.contains("FAIL intents: .orchestration/active_intents.yaml:"), "{text}");
+    assert!(text.contains("no intent of .orchestration/active_intents.yaml counts"), "{text}");
+    let checked = project.run(&["hooks", "check"]);
+    assert!(String::from_utf8(checked.stdout).unwrap().contains("warning: "), "it is told, and runs nothing");
+    let run = stderr(&play(&project, &[]));
+    assert!(run.contains("active_intents.yaml:") && run.contains("guard.sh can't start"), "{run}");
 }
 
 #[test]

@@ -516,6 +516,14 @@ impl Terminal {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
+    /// All that is shown until the end.
+    pub fn shown(&mut self) -> &str {
+        while let Ok(piece) = self.output.recv_timeout(DEADLINE) {
+            self.seen.push_str(&piece);
+        }
+        &self.seen
+    }
+
     /// Waits for the end: the exit code, and what was printed to standard output.
     pub fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
@@ -556,6 +564,7 @@ fn a_terminal_leaves_a_request_as_it_is_and_cancels_it_only_when_told() {
     terminal.shows("  > ");
     terminal.types("/cancel");
     editor.state("cancelled");
+    assert_eq!(terminal.shown().matches("  > ").count(), 1, "what shows nothing asks nothing again");
     assert_eq!(terminal.end().0, 130);
     assert_eq!(editor.shut_down(), 0);
 }

@@ -1297,9 +1297,21 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Store`] when the state directory can't be read.
     pub async fn list(&self, cursor: Option<String>) -> Result<TaskListResult, EngineError> {
-        let mut items = self.items(cursor, LIST_PAGE + 1).await?;
-        let is_last = items.len() <= LIST_PAGE;
-        items.truncate(LIST_PAGE);
+        self.page(cursor, LIST_PAGE).await
+    }
+
+    /// The newest requests of this workspace, with a cursor where there are more.
+    ///
+    /// # Errors
+    /// As [`Engine::list`].
+    pub async fn list_newest(&self, limit: usize) -> Result<TaskListResult, EngineError> {
+        self.page(None, limit).await
+    }
+
+    async fn page(&self, cursor: Option<String>, limit: usize) -> Result<TaskListResult, EngineError> {
+        let mut items = self.items(cursor, limit.saturating_add(1)).await?;
+        let is_last = items.len() <= limit;
+        items.truncate(limit);
         let last = items.last().filter(|_| !is_last);
         let next_cursor = last.map(|item| item.task_id.to_string());
         Ok(TaskListResult { items, next_cursor })

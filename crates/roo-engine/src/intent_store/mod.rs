@@ -6,16 +6,17 @@
 
 mod accepted;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use self::accepted::Accepted;
 use roo_durable::PrivateFile;
-use roo_formats::Problem;
 use roo_formats::intents::{
     self, Change, EditError, FILE_LIMIT, IGNORED_INTENTS, INTENTS_FILE, Intent, IntentFile, NewIntent, Status,
 };
+use roo_formats::{FileProblem, Problem};
 use roo_protocol::ids::Digest;
 use roo_protocol::intent::{IntentItem, IntentListResult};
 use roo_workspace::{Location, PathError, Purpose, ReadError, Workspace, WriteError, read_disk};
@@ -44,6 +45,18 @@ pub enum Intents {
         /// From `.intentignore`.
         ignored: Arc<Vec<String>>,
     },
+}
+
+impl Intents {
+    /// What is wrong with the file, or with intents in it.
+    pub fn problems(&self) -> Vec<FileProblem> {
+        let problems = match self {
+            Self::Absent => &[],
+            Self::Broken(problem) => std::slice::from_ref(problem),
+            Self::Present { file, .. } => file.problems.as_slice(),
+        };
+        problems.iter().map(|problem| FileProblem::new(Path::new(INTENTS_FILE), problem.clone())).collect()
+    }
 }
 
 /// Reasons why an intent can't be used. The texts are for models.
