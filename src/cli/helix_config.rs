@@ -1,7 +1,7 @@
 //! `roo-lsp helix-config`: what Helix needs to know of the server. Helix knows no wildcard, and a list of
 //! servers takes the place of its own: so every language is written out, with the servers that it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -85,9 +85,12 @@ pub(super) fn helix_config(arguments: &HelixConfig) -> Result<Ending, CliError> 
     let text = if arguments.keys {
         KEYS.to_owned()
     } else {
-        let (own, problem) = own_servers();
+        let (own, problem) = own_languages();
         if let Some(problem) = problem {
             writeln!(terminal::stderr(), "roo-lsp: {problem}; Helix's default servers are used instead")?;
+        }
+        if own.has_server {
+            writeln!(terminal::stderr(), "roo-lsp: what your languages.toml has already is left out")?;
         }
         languages(&arguments.languages, &own).map_err(CliError::Usage)?
     };
@@ -95,33 +98,43 @@ pub(super) fn helix_config(arguments: &HelixConfig) -> Result<Ending, CliError> 
     Ok(Ending::Done)
 }
 
-/// The servers that the user has chosen, by language, each as it is written in TOML.
-type Chosen = BTreeMap<String, Vec<String>>;
+/// What the user's own `languages.toml` says.
+#[derive(Default)]
+struct OwnLanguages {
+    /// The servers that the user has chosen, by language, each as it is written in TOML.
+    servers: BTreeMap<String, Vec<String>>,
+    /// Whether it says how our server is started. TOML refuses to be told twice.
+    has_server: bool,
+    /// The languages that have our server.
+    served: BTreeSet<String>,
+}
 
 /// Reads the user's own `languages.toml`; what is wrong with it, if it can't be read.
-fn own_servers() -> (Chosen, Option<String>) {
+fn own_languages() -> (OwnLanguages, Option<String>) {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
     let Some(path) = config.map(|config| config.join("helix/languages.toml")) else {
-        return (Chosen::new(), None);
+        return (OwnLanguages::default(), None);
     };
     match std::fs::read_to_string(&path) {
-        Ok(text) => match chosen(&text) {
-            Ok(chosen) => (chosen, None),
+        Ok(text) => match read(&text) {
+            Ok(own) => (own, None),
             Err(error) => {
-                (Chosen::new(), Some(format!("{} is not valid TOML: {}", path.display(), error.message())))
+                let problem = format!("{} is not valid TOML: {}", path.display(), error.message());
+                (OwnLanguages::default(), Some(problem))
             }
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (Chosen::new(), None),
-        Err(error) => (Chosen::new(), Some(format!("{} can't be read: {error}", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (OwnLanguages::default(), None),
+        Err(error) => (OwnLanguages::default(), Some(format!("{} can't be read: {error}", path.display()))),
     }
 }
 
-fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
+fn read(text: &str) -> Result<OwnLanguages, toml::de::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "kebab-case", default)]
     struct HelixLanguages {
         language: Vec<Language>,
+        language_server: toml::Table,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "kebab-case", default)]
@@ -130,11 +143,16 @@ fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
         language_servers: Option<Vec<toml::Value>>,
     }
     let file: HelixLanguages = toml::from_str(text)?;
-    let servers = file.language.into_iter().filter_map(|language| {
-        let servers = language.language_servers?;
-        Some((language.name, servers.iter().filter(|server| !is_own(server)).map(written).collect()))
-    });
-    Ok(servers.collect())
+    let mut own =
+        OwnLanguages { has_server: file.language_server.contains_key(SERVER), ..OwnLanguages::default() };
+    for Language { name, language_servers } in file.language {
+        let Some(servers) = language_servers else { continue };
+        if servers.iter().any(is_own) {
+            own.served.insert(name.clone());
+        }
+        own.servers.insert(name, servers.iter().filter(|server| !is_own(server)).map(written).collect());
+    }
+    Ok(own)
 }
 
 fn is_own(server: &toml::Value) -> bool {
@@ -165,20 +183,25 @@ fn quoted(text: &str) -> String {
 }
 
 /// The blocks for these languages, or for all that are known.
-fn languages(wanted: &[String], own: &Chosen) -> Result<String, String> {
+/// What the user's file has already is left out, so that they can be added to it.
+fn languages(wanted: &[String], own: &OwnLanguages) -> Result<String, String> {
     let mut names: Vec<&str> = match wanted {
-        [] => DEFAULTS.iter().map(|(name, _)| *name).chain(own.keys().map(String::as_str)).collect(),
+        [] => DEFAULTS.iter().map(|(name, _)| *name).chain(own.servers.keys().map(String::as_str)).collect(),
         wanted => wanted.iter().map(String::as_str).chain(DOCUMENTS.iter().copied()).collect(),
     };
     names.sort_unstable();
     names.dedup();
-    let mut text = format!(
-        "# What `roo-lsp helix-config` prints belongs in languages.toml beside Helix's config.toml.\n\n\
-         [language-server.{SERVER}]\ncommand = \"{SERVER}\"\nargs = [\"serve\"]\n"
-    );
-    for name in names {
+    let mut text = if own.has_server {
+        String::new()
+    } else {
+        format!(
+            "# What `roo-lsp helix-config` prints belongs in languages.toml beside Helix's config.toml.\n\n\
+             [language-server.{SERVER}]\ncommand = \"{SERVER}\"\nargs = [\"serve\"]\n"
+        )
+    };
+    for name in names.into_iter().filter(|name| !own.served.contains(*name)) {
         let defaults = DEFAULTS.iter().find(|(known, _)| *known == name);
-        let servers = match (own.get(name), defaults) {
+        let servers = match (own.servers.get(name), defaults) {
             (Some(own), _) => own.clone(),
             (None, Some((_, servers))) => servers.iter().map(|server| quoted(server)).collect(),
             (None, None) => {
@@ -213,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_language_keeps_its_servers() {
-        let text = languages(&names(&["python", "sql"]), &Chosen::new()).unwrap();
+        let text = languages(&names(&["python", "sql"]), &OwnLanguages::default()).unwrap();
         insta::assert_snapshot!(text, @r#"
         # What `roo-lsp helix-config` prints belongs in languages.toml beside Helix's config.toml.
 
@@ -241,13 +264,11 @@ mod tests {
 
     #[test]
     fn what_the_user_has_chosen_stays() {
-        let own = chosen(
+        let own = read(
             r#"
-            [language-server.roo-lsp]
-            command = "roo-lsp"
             [[language]]
             name = "python"
-            language-servers = [{ name = "pylsp", except-features = ["format"] }, "ty", "roo-lsp"]
+            language-servers = [{ name = "pylsp", except-features = ["format"] }, "ty"]
             [[language]]
             name = "mine"
             language-servers = ["mine"]
@@ -270,18 +291,33 @@ mod tests {
             ]
         );
         // What is printed is read again as it was meant.
-        assert_eq!(chosen(&text).unwrap()["python"], own["python"]);
+        assert_eq!(read(&text).unwrap().servers["python"], own.servers["python"]);
+    }
+
+    #[test]
+    fn languages_are_added_to_those_that_are_there() {
+        let first = languages(&names(&["rust"]), &OwnLanguages::default()).unwrap();
+        let more = languages(&names(&["rust", "python"]), &read(&first).unwrap()).unwrap();
+        insta::assert_snapshot!(more, @r#"
+
+        [[language]]
+        name = "python"
+        language-servers = ["ruff", "jedi", "pylsp", "roo-lsp"]
+        "#);
+        let both = read(&format!("{first}{more}")).unwrap();
+        assert_eq!(both.served.iter().collect::<Vec<_>>(), ["diff", "markdown", "python", "rust"]);
+        assert_eq!(languages(&names(&["python"]), &both).unwrap(), "");
     }
 
     #[test]
     fn a_language_of_which_nothing_is_known_would_lose_its_servers() {
-        let error = languages(&names(&["klingon"]), &Chosen::new()).unwrap_err();
+        let error = languages(&names(&["klingon"]), &OwnLanguages::default()).unwrap_err();
         assert!(error.starts_with("Helix's default servers for 'klingon' are not known."), "{error}");
     }
 
     #[test]
     fn the_files_of_the_package_are_what_is_printed() {
-        let all = languages(&[], &Chosen::new()).unwrap();
+        let all = languages(&[], &OwnLanguages::default()).unwrap();
         let file = include_str!("../../editors/helix/languages.toml");
         assert!(file == all, "run: roo-lsp helix-config > editors/helix/languages.toml");
         assert!(toml::from_str::<toml::Value>(KEYS).unwrap()["keys"]["normal"]["space"]["o"].is_table());

@@ -15,6 +15,7 @@ use roo_trace::export::{self, Shape};
 use roo_trace::query::{Filter, query};
 use roo_trace::record::{Author, Record};
 use roo_trace::verify::{CheckedFile, Copy, Report, verify};
+use roo_workspace::to_utf8;
 
 /// The largest file whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
@@ -188,7 +189,8 @@ fn read(folder: &Path, file: &Path) -> Result<(String, String), CliError> {
     if !found.is_file() || found.len() > LARGEST {
         return Err(failed(io::Error::other("it is not a regular file of at most 20 MiB")));
     }
-    let text = std::fs::read_to_string(&full).map_err(failed)?;
+    let text = String::from_utf8(to_utf8(std::fs::read(&full).map_err(failed)?));
+    let text = text.map_err(|_| failed(io::Error::other("it is no text")))?;
     let path = full.strip_prefix(folder).unwrap_or(&full);
     Ok((path.to_string_lossy().into_owned(), text))
 }

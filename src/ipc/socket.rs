@@ -30,7 +30,7 @@ pub(crate) enum SocketError {
     )]
     Reachable { path: PathBuf, within: PathBuf },
     #[error(
-        "the folder {} of the socket is open to others; make it private (chmod 700), or name a folder that only you can enter",
+        "the folder {} of the socket is open to others; name a folder of your own that only you can enter",
         shown(.0)
     )]
     NotPrivate(PathBuf),

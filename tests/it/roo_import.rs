@@ -102,6 +102,13 @@ fn modes_of_an_export_become_the_users_own_once() {
     project.succeed(&["modes", "check"]);
     let again = import(&project, &export, &[]);
     assert!(printed(&project, &again).starts_with("there is nothing to import\n"), "{again:?}");
+    // So are they as another file writes them, such as Roo Code's own.
+    let storage = project.beside("rooveterinaryinc.roo-cline");
+    fs::create_dir_all(storage.join("settings")).unwrap();
+    let same = "customModes:\n- slug: poet\n  name: poet\n  roleDefinition: You help.\n  groups: [read, [edit, {fileRegex: \\.md$}]]\n";
+    fs::write(storage.join("settings/custom_modes.yaml"), same).unwrap();
+    let told = printed(&project, &project.run(&["import", "roo", storage.to_str().unwrap()]));
+    assert!(!told.contains("not imported: modes"), "{told}");
     // One of the same slug stays, and that is said where it differs.
     let mut other = mode("poet", "global");
     other["roleDefinition"] = json!("You rhyme.");

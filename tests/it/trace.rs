@@ -183,6 +183,8 @@ fn every_line_tells_who_wrote_it() {
     assert!(found.contains("\"title\":\"Count to two\""), "{found}");
     assert_eq!(lines.lines().take(103).filter(|line| *line != "null").count(), 0);
     assert_fails(&project.run(&["trace", "blame", "missing.rs"]), "can't read missing.rs");
+    std::fs::write(project.folder().join("latin1.txt"), b"caf\xe9\n").unwrap();
+    assert!(project.succeed(&["trace", "blame", "latin1.txt"]).contains("| café"));
 }
 
 #[test]

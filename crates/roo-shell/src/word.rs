@@ -124,7 +124,7 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
             '$' => match chars.peek() {
                 None => value.push(c),
                 Some((_, ' ' | '\n' | ';' | '|' | '&')) => value.push(c),
-                Some((_, '(')) => return Err(Opaque::Substitution),
+                Some((_, '(')) => return Err(parenthesis(&chars)),
                 Some((_, '\'' | '"')) => return Err(Opaque::Dialect),
                 Some(_) => return Err(Opaque::Expansion),
             },
@@ -162,6 +162,15 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
     ))
 }
 
+/// What begins with a `$` and the parenthesis that comes next.
+fn parenthesis(chars: &Chars<'_>) -> Opaque {
+    let mut ahead = chars.clone().map(|(_, c)| c);
+    match (ahead.next(), ahead.next()) {
+        (Some('('), Some('(')) => Opaque::Expansion,
+        _ => Opaque::Substitution,
+    }
+}
+
 type Chars<'a> = std::iter::Peekable<std::str::CharIndices<'a>>;
 
 /// Reads on behind a double quote up to its end.
@@ -177,7 +186,7 @@ fn double_quoted(chars: &mut Chars<'_>, value: &mut String) -> Result<(), Opaque
             },
             '$' => match chars.peek() {
                 Some((_, next)) if AFTER_DOLLAR.contains(*next) => value.push(c),
-                Some((_, '(')) => return Err(Opaque::Substitution),
+                Some((_, '(')) => return Err(parenthesis(chars)),
                 _ => return Err(Opaque::Expansion),
             },
             '`' => return Err(Opaque::Substitution),

@@ -10,7 +10,7 @@ use crate::cli::{CliError, terminal};
 use crate::configuration_file::ConfigurationFile;
 use roo_durable::read_regular;
 use roo_engine::customization::Grant;
-use roo_formats::modes::{FILE_LIMIT, Mode, ParsedModes, Source};
+use roo_formats::modes::{FILE_LIMIT, FileRestriction, Mode, ParsedModes, Source};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_text::render::exact_line;
 
@@ -75,18 +75,24 @@ pub(super) fn import_text(
         writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&origin.problem(problem).to_string()))?;
     }
     if !modes.is_empty() {
-        write(context, &source, text, dry_run)?;
+        write(context, &source, text, &modes, dry_run)?;
         tell_overridden(context, &source, &modes)?;
     }
     Ok(is_whole)
 }
 
-fn write(context: &SessionContext, source: &str, text: &str, dry_run: bool) -> Result<(), CliError> {
+fn write(
+    context: &SessionContext,
+    source: &str,
+    text: &str,
+    modes: &[Mode],
+    dry_run: bool,
+) -> Result<(), CliError> {
     let path = context.directories.config.join(OWN_MODES);
     let own = exact_line(&path.display().to_string());
     let file = ConfigurationFile::open(path, FILE_LIMIT as u64)
         .map_err(|error| CliError::Other(format!("can't read {own}: {error}")))?;
-    if file.text() == text {
+    if file.text() == text || has_all(file.text(), modes) {
         return Ok(());
     }
     if !file.text().trim().is_empty() {
@@ -98,6 +104,24 @@ fn write(context: &SessionContext, source: &str, text: &str, dry_run: bool) -> R
     }
     let done = if dry_run { "would be written to" } else { "written to" };
     Ok(writeln!(terminal::stdout(), "modes: {done} {own}, from {source}")?)
+}
+
+/// Returns whether a file of the user's own has all of these modes.
+fn has_all(own: &str, modes: &[Mode]) -> bool {
+    let own = ParsedModes::parse(own, Source::Global).map(|parsed| parsed.modes).unwrap_or_default();
+    modes.iter().all(|mode| own.iter().any(|own| own.slug == mode.slug && says_the_same(own, mode)))
+}
+
+/// Compares what files of Roo Code say of a mode.
+pub(super) fn says_the_same(one: &Mode, other: &Mode) -> bool {
+    (one.name == other.name && one.description == other.description && one.when_to_use == other.when_to_use)
+        && (one.role == other.role && one.custom_instructions == other.custom_instructions)
+        && (one.groups == other.groups && pattern(one) == pattern(other))
+}
+
+/// The files that its edits may touch.
+fn pattern(mode: &Mode) -> Option<&str> {
+    mode.file_restriction.as_ref().map(FileRestriction::pattern)
 }
 
 /// Says in whose place modes of the user's other file count.

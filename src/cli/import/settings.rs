@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::modes::{self, Origin};
+use super::modes::{self, Origin, says_the_same};
 use super::unasked::servers_with_lists;
 use crate::cli::arguments::{Common, ImportRoo};
 use crate::cli::mcp::secrets::{has_credentials, is_clear};
@@ -17,7 +17,7 @@ use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError
 use crate::shell_word::shell_word;
 use roo_engine::customization::GLOBAL_MCP;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
-use roo_formats::modes::{FileRestriction, Mode, ParsedModes, Source};
+use roo_formats::modes::{ParsedModes, Source};
 use roo_formats::roo_code::places::RULES;
 use roo_formats::roo_code::{
     ExportedProfile, ExportedSetting, ExportedSettings, FILE_LIMIT, INSTRUCTIONS_FILE,
@@ -148,18 +148,6 @@ fn new_modes(
 /// Modes as the text of a file: they are YAML, and JSON is.
 fn mode_file(modes: &[&Value]) -> String {
     format!("{:#}\n", json!({ "customModes": modes }))
-}
-
-/// Compares what files of Roo Code say of a mode.
-fn says_the_same(one: &Mode, other: &Mode) -> bool {
-    (one.name == other.name && one.description == other.description && one.when_to_use == other.when_to_use)
-        && (one.role == other.role && one.custom_instructions == other.custom_instructions)
-        && (one.groups == other.groups && pattern(one) == pattern(other))
-}
-
-/// The files that its edits may touch.
-fn pattern(mode: &Mode) -> Option<&str> {
-    mode.file_restriction.as_ref().map(FileRestriction::pattern)
 }
 
 /// Returns whether a setting chooses this profile for a mode.

@@ -86,12 +86,19 @@ struct SummaryLimits {
     branch: Duration,
 }
 
+fn not_started(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "git isn't installed, or not in PATH".to_owned(),
+        _ => format!("git can't be run: {error}"),
+    }
+}
+
 /// Reasons why there is nothing to show. The texts are for people and models.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     #[error("no workspace folder is open")]
     NoRoot,
-    #[error("git can't be run: {0}")]
+    #[error("{}", not_started(.0))]
     Start(#[from] io::Error),
     #[error("git refused: {0}")]
     Refused(String),
