@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::claude::Claude;
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
 use super::event_fields::{First, Text, TextOrValue};
 use super::fault::Fault;
@@ -81,6 +82,12 @@ impl HttpFormat for ChatCompletions {
         if marks_cache(options) { 2 } else { 0 }
     }
 
+    /// Gateways hand on what these models thought, in `reasoning_details`.
+    fn keeps_tails(&self, options: &RequestOptions) -> bool {
+        Claude::from_name(&options.model).is_some_and(Claude::checks_prefix)
+            || checks_conversation(&options.model)
+    }
+
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
         Box::new(Stream::new(prices))
     }
@@ -90,6 +97,13 @@ fn tool(tool: ToolDeclaration) -> Value {
     let function =
         json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
     json!({ "type": "function", "function": function })
+}
+
+/// Returns whether the reasoning of a model counts only as long as the conversation before it is as it was.
+///
+/// Source: <https://developers.openai.com/api/docs/guides/latest-model>.
+pub(super) fn checks_conversation(model: &str) -> bool {
+    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(6, 2))
 }
 
 /// OpenAI's reasoning models take no temperature and count their limit differently.

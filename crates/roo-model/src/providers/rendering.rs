@@ -438,30 +438,35 @@ mod tests {
     }
 
     #[test]
-    fn so_does_one_that_is_asked_by_responses() {
-        let (origin, format) = ("openai+openai-responses/gpt-6.2-sol", &responses::Responses);
-        let mut items = Items::from(vec![Item::User { text: "a".into(), images: vec![] }]);
-        let mut before = Vec::<Value>::new();
-        for turn in 0..4 {
-            let tail = format!("It is 12:0{turn}.");
-            let request = ModelRequest {
-                system: "You are a tester.".into(),
-                ..request(items.clone(), Some(tail.clone()))
-            };
-            let body = request.rendered.body(format, &request, &options(origin));
-            let body: Value = serde_json::from_slice(&body).unwrap();
-            let input = body["input"].as_array().unwrap().clone();
-            assert_eq!(input[..before.len()], before, "turn {turn}");
-            assert!(input.last().unwrap().to_string().contains(&tail));
-            before = input;
-            let reasoning = AssistantBlock::Thinking {
-                text: String::new(),
-                opaque: Some(json!({ "type": "reasoning", "id": "rs_1", "summary": [] })),
-                origin: origin.into(),
-            };
-            let text = AssistantBlock::Text { text: format!("answer {turn}") };
-            items.push(Item::Assistant { blocks: vec![reasoning, text], tail: Some(tail.into()) });
-            items.push(Item::User { text: format!("user {turn}"), images: vec![] });
+    fn so_does_one_that_is_asked_by_another_format() {
+        let responses =
+            ("openai+openai-responses/gpt-6.2-sol", &responses::Responses as &dyn HttpFormat, "input");
+        let gateway =
+            ("openrouter/anthropic/claude-opus-5.5", &openai::ChatCompletions as &dyn HttpFormat, "messages");
+        for (origin, format, field) in [responses, gateway] {
+            let mut items = Items::from(vec![Item::User { text: "a".into(), images: vec![] }]);
+            let mut before = Vec::<Value>::new();
+            for turn in 0..4 {
+                let tail = format!("It is 12:0{turn}.");
+                let request = ModelRequest {
+                    system: "You are a tester.".into(),
+                    ..request(items.clone(), Some(tail.clone()))
+                };
+                let body = request.rendered.body(format, &request, &options(origin));
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                let sent = body[field].as_array().unwrap().clone();
+                assert_eq!(sent[..before.len()], before, "{origin}, turn {turn}");
+                assert!(sent.last().unwrap().to_string().contains(&tail));
+                before = sent;
+                let reasoning = AssistantBlock::Thinking {
+                    text: String::new(),
+                    opaque: Some(json!({ "type": "reasoning", "id": "rs_1", "summary": [] })),
+                    origin: origin.into(),
+                };
+                let text = AssistantBlock::Text { text: format!("answer {turn}") };
+                items.push(Item::Assistant { blocks: vec![reasoning, text], tail: Some(tail.into()) });
+                items.push(Item::User { text: format!("user {turn}"), images: vec![] });
+            }
         }
     }
 

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
 use super::fault::Fault;
 use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
-use super::openai::{always_reasons, stream_fault, taken_effort};
+use super::openai::{always_reasons, checks_conversation, stream_fault, taken_effort};
 use super::{Finish, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_formats::config::{ModelVersion, Price, Reasoning};
+use roo_formats::config::{Price, Reasoning};
 use roo_protocol::task::Usage;
 
 /// The Responses API.
@@ -81,13 +81,6 @@ impl HttpFormat for Responses {
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
         Box::new(Stream::new(prices))
     }
-}
-
-/// Returns whether the reasoning of a model counts only as long as the conversation before it is as it was.
-///
-/// Source: <https://developers.openai.com/api/docs/guides/latest-model>.
-fn checks_conversation(model: &str) -> bool {
-    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(6, 2))
 }
 
 /// Not strict: a strict schema would have to require every parameter.
