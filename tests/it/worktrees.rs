@@ -310,6 +310,38 @@ fn a_branch_of_which_the_user_takes_a_part_says_what_that_is() {
 }
 
 #[test]
+fn cancelled_branches_close_their_work_trees_once_however_long_that_takes() {
+    let titles = [("code", "The first"), ("debug", "The second"), ("debug", "The third")];
+    let turns = titles.map(|(mode, title)| turn(mode, &format!("Do it: {title}"), &vec![read(), asks()]));
+    let home = home(&[&[delegates(&titles)], &turns[..]].concat(), AUTO);
+    let programs = home.path("programs");
+    let removed = home.path("removed");
+    fs::create_dir(&programs).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    // One removal takes longer than a cancelled tool has.
+    let slow = format!(
+        "#!/bin/sh\ncase \"$*\" in *'worktree remove'*)\n\
+         echo \"$*\" >> '{0}'\n\
+         test \"$(head -n 1 '{0}')\" = \"$*\" && sleep 3;;\nesac\nPATH='{path}' exec git \"$@\"\n",
+        removed.display()
+    );
+    fs::write(programs.join("git"), slow).unwrap();
+    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{path}", programs.display());
+    let mut client = Client::start(&home, Options { environment: vec![("PATH", path)], ..Options::typed() });
+    let started = client.request("roo/task/start", json!({ "prompt": "Go.", "mode": "orchestrator" }));
+    let root = started["taskId"].as_str().unwrap().to_owned();
+    event(&mut client, "question.asked", 3);
+    client.request("roo/task/cancel", json!({ "taskId": root }));
+    end(&mut client);
+    assert_eq!(client.shut_down(), 0);
+    let removed = fs::read_to_string(removed).unwrap();
+    assert_eq!(removed.lines().count(), 3, "{removed}");
+    assert_eq!(events(&home.log(&root), "worktreeClosed").len(), 3);
+    assert!(!home.path("work-branches").exists(), "the worktrees are gone");
+}
+
+#[test]
 fn a_conflict_can_be_resolved_by_the_text_with_which_the_branch_began() {
     let home = home(
         &[

@@ -1122,7 +1122,9 @@ impl Actor {
         let driven = self.driven.entry(id.clone()).or_default();
         if let Some(running) = &driven.running {
             if wanted.as_ref() == Some(&running.effect) {
-                if cancelling && driven.grace.is_none() {
+                // Nothing else runs in a task that is cancelled but what closes its work tree, which is to be done once.
+                let is_tool = matches!(running.effect, Effect::RunTool { .. });
+                if cancelling && is_tool && driven.grace.is_none() {
                     running.cancel.cancel();
                     driven.grace = Some(Instant::now() + CANCEL_GRACE);
                 }
