@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::declaration::Shown;
 use crate::reader::{InvalidCall, Reader};
-use crate::spec::Effect;
+use crate::spec::{Effect, Repetition};
 use crate::tool_id::{ServerToolName, ToolId};
 use crate::tool_name::ToolName;
 use crate::tools::{Invocation, UseMcpTool};
@@ -62,6 +62,11 @@ impl ToolCall {
     /// Returns the tool's effect class; a tool that nobody knows is taken for the worst.
     pub fn effect(&self) -> Effect {
         self.tool().map_or(Effect::Execute, |tool| tool.effect())
+    }
+
+    /// Returns what the same call brings when it is made again. Of tools of servers nothing is known.
+    pub fn repetition(&self) -> Repetition {
+        ToolName::parse(&self.name).map_or(Repetition::Same, |tool| tool.spec().repetition)
     }
 
     /// The text of its result, behind the note if there is one.

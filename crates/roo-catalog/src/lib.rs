@@ -26,7 +26,9 @@ pub use protocol::ToolProtocol;
 pub use reader::InvalidCall;
 pub use server_resource::{ListedResource, ServerResources};
 pub use server_tool::{Annotations, OfferedTool, ServerTool};
-pub use spec::{Effect, Group, Kind, Needs, Parameter, Structured, ToolSpec, is_verbatim, native_schema};
+pub use spec::{
+    Effect, Group, Kind, Needs, Parameter, Repetition, Structured, ToolSpec, is_verbatim, native_schema,
+};
 pub use tool_id::{InvalidToolId, ServerToolName, ToolId};
 pub use tool_name::ToolName;
 pub use tools::*;

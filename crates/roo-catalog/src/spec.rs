@@ -72,6 +72,17 @@ pub enum Needs {
     ImageGeneration,
 }
 
+/// What another call of a tool with the same parameters brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repetition {
+    /// The same again, unless something else was done in between.
+    Same,
+    /// Something new: what it looks at changes by itself, or its effect adds up.
+    New,
+    /// What has come since the call before it. What that one returned can't be had again.
+    Rest,
+}
+
 /// Types of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
@@ -124,6 +135,8 @@ pub struct ToolSpec {
     pub group: Group,
     /// Effect that it can have.
     pub effect: Effect,
+    /// What another call with the same parameters brings.
+    pub repetition: Repetition,
     /// Condition for it to be of use; where that isn't met, no model is told of it.
     pub needs: Needs,
     /// True if every mode has it, whatever its groups.
@@ -158,6 +171,7 @@ impl ToolSpec {
             hook_names: &[],
             group,
             effect,
+            repetition: Repetition::Same,
             needs: Needs::Nothing,
             is_in_every_mode: false,
             is_opt_in: false,

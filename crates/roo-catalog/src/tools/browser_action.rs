@@ -248,6 +248,7 @@ impl Declaration for BrowserAction {
         example: "<browser_action>\n<action>launch</action>\n<url>http://localhost:3000</url>\n</browser_action>",
         mistake: "Any action before `launch`, or after `close`.",
         needs: Needs::Browser,
+        repetition: Repetition::New,
         ..ToolSpec::new(ToolName::BrowserAction, Group::Browser, Effect::External)
     };
 

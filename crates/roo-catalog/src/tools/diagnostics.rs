@@ -23,6 +23,7 @@ impl Declaration for Diagnostics {
         mistake: "To build or test the project: use execute_command.",
         hook_names: &["Read"],
         needs: Needs::CodeAnswers,
+        repetition: Repetition::New,
         ..ToolSpec::new(ToolName::Diagnostics, Group::Read, Effect::Read)
     };
 

@@ -18,7 +18,9 @@ mod prelude {
         HookInput, HookView, Object, Rewrite, RewriteError, file_hook_inputs, object, take_back_file, wrong,
     };
     pub(super) use crate::reader::{InvalidCall, Reader};
-    pub(super) use crate::spec::{Effect, Group, Kind, Needs, Structured, ToolSpec, optional, required};
+    pub(super) use crate::spec::{
+        Effect, Group, Kind, Needs, Repetition, Structured, ToolSpec, optional, required,
+    };
     pub(super) use crate::tool_name::ToolName;
     pub(super) use serde::{Deserialize, Serialize};
     pub(super) use serde_json::{Value, json};

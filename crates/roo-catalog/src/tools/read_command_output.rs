@@ -50,6 +50,7 @@ impl Declaration for ReadCommandOutput {
         example: "<read_command_output>\n<command_id>cmd-12</command_id>\n<timeout>60</timeout>\n</read_command_output>",
         mistake: "Again and again without a timeout, to wait for the end of a build.",
         hook_names: &["BashOutput"],
+        repetition: Repetition::Rest,
         ..ToolSpec::new(ToolName::ReadCommandOutput, Group::Command, Effect::Read)
     };
 

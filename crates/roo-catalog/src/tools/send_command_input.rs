@@ -99,6 +99,7 @@ impl Declaration for SendCommandInput {
         ],
         example: "<send_command_input>\n<command_id>cmd-12</command_id>\n<input>print(1 + 1)</input>\n</send_command_input>",
         mistake: "A command of the shell, to a program that is none.",
+        repetition: Repetition::New,
         ..ToolSpec::new(ToolName::SendCommandInput, Group::Command, Effect::Execute)
     };
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::identity;
 use crate::engine::event::is_failure;
 use crate::policy::PlannedBranch;
-use roo_catalog::{Effect as ToolEffect, ToolCall};
+use roo_catalog::{Effect as ToolEffect, Repetition, ToolCall};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 
@@ -35,7 +35,7 @@ struct RepeatedCall {
     identity: Digest,
     /// Total length of its texts: calls of other lengths are others, without a look at their texts.
     length: usize,
-    /// Number of times that it came in a row.
+    /// Number of times that it was made in a row.
     count: u32,
 }
 
@@ -56,12 +56,12 @@ impl LoopGuard {
         self.mistakes += 1;
     }
 
-    /// Counts the result of a call.
+    /// Counts the result of a call. One that was refused as a mistake was not made.
     pub(super) fn count_result(&mut self, call: &ToolCall, status: ToolStatus, mistake: bool) {
         if status != ToolStatus::Skipped {
             let (identity, length) = (identity(call), length(call));
             let before = self.newest.filter(|newest| newest.identity == identity);
-            let count = before.map_or(0, |newest| newest.count) + 1;
+            let count = before.map_or(0, |newest| newest.count) + u32::from(!mistake);
             self.newest = Some(RepeatedCall { identity, length, count });
         }
         if mistake {
@@ -71,8 +71,11 @@ impl LoopGuard {
         }
     }
 
-    /// Counts how often in a row this call was the newest one.
+    /// Counts how often in a row this call was made before, if it brings the same each time.
     pub(super) fn repetitions(&self, call: &ToolCall) -> u32 {
+        if call.repetition() != Repetition::Same {
+            return 0;
+        }
         let is_same =
             |newest: &RepeatedCall| newest.length == length(call) && newest.identity == identity(call);
         self.newest.filter(is_same).map_or(0, |newest| newest.count)

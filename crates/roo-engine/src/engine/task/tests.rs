@@ -793,8 +793,33 @@ mod calls {
         sim.says([call("read_file", json!({ "path": "a" }))]);
         assert_eq!(sim.statuses(), [ToolStatus::Failed]);
         assert!(sim.results()[0].1.contains("3 times in a row"), "{:?}", sim.results());
+        sim.says([read("a")]);
+        assert!(
+            sim.results()[0].1.contains("3 times in a row"),
+            "it was not made again: {:?}",
+            sim.results()
+        );
         sim.says([read("b")]);
         assert!(matches!(sim.wanted(), Some(Effect::Gate { .. })));
+    }
+
+    #[test]
+    fn calls_that_bring_something_new_each_time_may_be_repeated() {
+        let calls = [
+            ("read_command_output", json!({ "command_id": "cmd-1", "timeout": 30 })),
+            ("send_command_input", json!({ "command_id": "cmd-1", "input": "next" })),
+            ("browser_action", json!({ "action": "scroll_down" })),
+            ("diagnostics", json!({ "path": "a" })),
+        ];
+        for (name, params) in calls {
+            let mut sim = Sim::new();
+            for _ in 0..6 {
+                sim.says([call(name, params.clone())]);
+                sim.allow();
+                sim.done("nothing new yet");
+                assert_eq!(sim.statuses(), [ToolStatus::Ok], "{name}");
+            }
+        }
     }
 
     #[test]
