@@ -96,6 +96,8 @@ pub enum Again {
     Read,
     /// It makes the call again, which has no effect.
     Call,
+    /// It can't: another call returns what is new since then.
+    Never,
     /// The call has an effect, which it would have again.
     WithEffect,
 }
@@ -105,6 +107,7 @@ pub fn left_out_result(subject: &str, bytes: usize, digest: &str, again: Again) 
     let again = match again {
         Again::Read => "Read the file again if you need it.",
         Again::Call => "Make the call again if you need its result.",
+        Again::Never => "It can't be had again: the same call returns only what is new since then.",
         Again::WithEffect => {
             "The call was made. If you need its result, make the call again only where a repetition does no harm."
         }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use roo_catalog::{Effect, ToolCall, ToolName};
+use roo_catalog::{Effect, Repetition, ToolCall, ToolName, ToolSpec};
 use roo_model::prompts::condense::{self, Again};
 use roo_model::prompts::{self, replies};
 use roo_model::providers::{AssistantBlock, Item, ToolResult};
@@ -250,7 +250,13 @@ fn reads(call: &ToolCall, result: &ToolResult) -> bool {
 
 /// Returns whether the call of a result has no effect, so that nothing is wrong with making it again.
 fn looks(result: &ToolResult) -> bool {
-    ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == Effect::Read)
+    let looks = |spec: &ToolSpec| spec.effect == Effect::Read && spec.repetition != Repetition::Rest;
+    ToolName::parse(&result.name).is_some_and(|tool| looks(tool.spec()))
+}
+
+/// Returns whether a result has what no other call returns.
+fn is_unique(result: &ToolResult) -> bool {
+    ToolName::parse(&result.name).is_some_and(|tool| tool.spec().repetition == Repetition::Rest)
 }
 
 /// Returns whether a result tells of the work of a subtask: to have it again, all of that would be done again.
@@ -306,6 +312,7 @@ fn result_text(result: &ToolResult, digest: &str) -> String {
     let again = match ToolName::parse(&result.name) {
         Some(ToolName::ReadFile) => Again::Read,
         _ if looks(result) => Again::Call,
+        _ if is_unique(result) => Again::Never,
         _ => Again::WithEffect,
     };
     condense::left_out_result(&subject(result), result.text.len(), digest, again)
@@ -574,6 +581,9 @@ mod tests {
         items.push(call("5", "read_file"));
         assert_eq!(left_out(&items, 1_000), ["3"]);
         assert_eq!(left_out(&items, 10_000), ["3", "4", "1"]);
+        items[0] = call("1", "read_command_output");
+        items[1] = result("1", "read_command_output", &long);
+        assert_eq!(left_out(&items, 10_000), ["3", "4", "1"], "no other call returns it");
     }
 
     #[test]
@@ -615,6 +625,7 @@ mod tests {
         };
         assert!(text("read_file").ends_with("Read the file again if you need it.]"));
         assert!(text("list_files").ends_with("Make the call again if you need its result.]"));
+        assert!(text("read_command_output").contains("It can't be had again"));
         assert!(text("execute_command").ends_with("only where a repetition does no harm.]"));
     }
 
