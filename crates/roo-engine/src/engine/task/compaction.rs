@@ -21,6 +21,10 @@ use roo_protocol::task::Usage;
 
 /// The longest summary that is taken, in bytes.
 const LONGEST_SUMMARY: u64 = 32 << 10;
+/// The shortest summary for which a model is asked, in bytes.
+const LEAST_SUMMARY: u64 = 1 << 10;
+/// Why a conversation gets no summary.
+const NO_ROOM: &str = "There is no room for a summary.";
 /// Why a conversation stays as it is.
 const NOTHING_LEFT: &str = "Nothing is left that could be shortened.";
 
@@ -47,8 +51,18 @@ pub(in crate::engine) fn turns_before(conversation: &Conversation, cut: usize) -
 
 /// Returns the length of the longest summary of this conversation that is taken, in bytes.
 pub(in crate::engine) fn longest_summary(context: &ContextState, conversation: &Conversation) -> usize {
-    let room = context.summary_bytes(conversation.size()).unwrap_or(LONGEST_SUMMARY);
-    usize::try_from(room.min(LONGEST_SUMMARY)).unwrap_or(usize::MAX)
+    let room = summary_room(context, conversation).min(LONGEST_SUMMARY);
+    usize::try_from(room).unwrap_or(usize::MAX)
+}
+
+/// Returns the bytes that a summary of this conversation may have.
+fn summary_room(context: &ContextState, conversation: &Conversation) -> u64 {
+    context.summary_bytes(conversation.size()).unwrap_or(LONGEST_SUMMARY)
+}
+
+/// Returns whether there is room for a summary that is worth its request.
+fn has_room_for_summary(context: &ContextState, conversation: &Conversation) -> bool {
+    summary_room(context, conversation) >= LEAST_SUMMARY
 }
 
 /// Returns the events that begin a shortening before the next request, if one is due.
@@ -56,6 +70,9 @@ pub(super) fn due(task: &Task) -> Vec<Event> {
     let (context, conversation) = (&task.context, &task.conversation);
     if context.is_requested() {
         return vec![match cut(conversation, context) {
+            Some(_) if !has_room_for_summary(context, conversation) => {
+                kept(task, NO_ROOM.to_owned(), Usage::default())
+            }
             Some(_) => Event::ShorteningStarted { method: ShorteningMethod::Summary, manual: true },
             None => kept(task, "There is too little to summarise yet.".to_owned(), Usage::default()),
         }];
@@ -81,7 +98,8 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
         return Some(ShorteningMethod::Placeholders);
     }
     let can_replace = cut(conversation, context).is_some();
-    if can_replace && context.may_condense(tokens, size) {
+    let may_condense = has_room_for_summary(context, conversation) && context.may_condense(tokens, size);
+    if can_replace && may_condense {
         return Some(ShorteningMethod::Summary);
     }
     // A little each turn would cost the prompt cache each turn.
@@ -189,7 +207,7 @@ pub(super) fn shortened(task: &Task, outcome: CompactionOutcome, used: Usage) ->
             }
             // Turns are not to vanish without a word.
             match shortening::beginning(text, longest).trim() {
-                "" => vec![kept(task, "There is no room for a summary.".to_owned(), used)],
+                "" => vec![kept(task, NO_ROOM.to_owned(), used)],
                 beginning => vec![condensed(task, compaction, Some(beginning), used)],
             }
         }
@@ -224,10 +242,13 @@ fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: U
     };
     let replaced = turns_before(&task.conversation, cut);
     let items = replaced.items.iter().copied();
-    let longest = longest_summary(&task.context, &task.conversation);
     let (summary, by_model) = match summary {
         Some(summary) => (summary.to_owned(), true),
-        None => (shortening::outline(items.clone(), longest), false),
+        None => {
+            // The last means may have a little more than there is room for.
+            let longest = longest_summary(&task.context, &task.conversation).max(LEAST_SUMMARY as usize);
+            (shortening::outline(items.clone(), longest), false)
+        }
     };
     let words = shortening::kept_words(items.clone());
     let images = shortening::kept_images(items.clone());

@@ -35,7 +35,9 @@ const RECENT: u64 = 20;
 const SUMMARY: u64 = 25;
 /// Growth of a conversation, in percent of that space, before a shortening that failed or brought little is tried again.
 const GROWTH: u64 = 10;
-/// Maximum number of refusals of an endpoint, and of failed shortenings, in a row.
+/// The same at the least, in percent of what a request may have: where little or no space is left, each bit would count.
+const LEAST_GROWTH: u64 = 2;
+/// Maximum number of refusals of an endpoint, of failed summaries and of other failed shortenings, in a row.
 const MAX_FAILURES: u32 = 3;
 /// Tokens of an answer whose length is not limited by the profile.
 const USUAL_ANSWER: u64 = 8_192;
@@ -227,7 +229,9 @@ pub struct ContextState {
     refused_above: Option<u64>,
     /// Requests that were refused as too long since the model last answered.
     refusals: u32,
-    /// Shortenings that changed nothing since the model last answered.
+    /// Summaries that changed nothing since the model last answered.
+    failed_summaries: u32,
+    /// Other shortenings that changed nothing since then.
     failures: u32,
     /// Tokens of the request when a summary was last tried in vain, or brought little.
     tried_at: Option<u64>,
@@ -263,6 +267,7 @@ impl ContextState {
     /// The model answered.
     pub(super) fn answered(&mut self) {
         self.refusals = 0;
+        self.failed_summaries = 0;
         self.failures = 0;
     }
 
@@ -286,6 +291,7 @@ impl ContextState {
     /// What was tried in vain is tried again: the user lets the task go on, or another model follows.
     pub(super) fn try_again(&mut self) {
         self.refusals = 0;
+        self.failed_summaries = 0;
         self.failures = 0;
         self.tried_at = None;
         self.kept_at = None;
@@ -319,10 +325,12 @@ impl ContextState {
 
     /// The conversation stays as it is, in spite of this way to shorten it, and whoever wanted a summary is told so.
     pub(super) fn keep(&mut self, method: Option<ShorteningMethod>, size: &ConversationSize) {
-        self.failures += 1;
         self.requested = false;
         // Another way may be tried where there is no summary.
-        if method != Some(ShorteningMethod::Summary) {
+        if method == Some(ShorteningMethod::Summary) {
+            self.failed_summaries += 1;
+        } else {
+            self.failures += 1;
             self.kept_at = Some(self.estimate(size));
         }
     }
@@ -458,7 +466,8 @@ impl ContextState {
 
     /// Tokens that count as progress.
     pub(super) fn step(&self, size: &ConversationSize) -> u64 {
-        self.room(size).map_or(0, |room| percent(room, GROWTH))
+        let least = self.allowed().map_or(0, |allowed| percent(allowed, LEAST_GROWTH));
+        self.room(size).map_or(0, |room| percent(room, GROWTH)).max(least)
     }
 
     /// Returns by how much a request with this frame and conversation is too long; none where it fits.
@@ -490,7 +499,7 @@ impl ContextState {
         self.refusals < MAX_FAILURES
     }
 
-    /// Returns whether another shortening is worth a try before the model answers.
+    /// Returns whether another shortening, summaries aside, is worth a try before the model answers.
     pub(super) fn may_fail_again(&self) -> bool {
         self.failures < MAX_FAILURES
     }
@@ -498,7 +507,10 @@ impl ContextState {
     /// Returns whether a model may be asked for a summary now.
     pub(super) fn may_condense(&self, tokens: u64, size: &ConversationSize) -> bool {
         let allows = self.newest.is_none_or(|newest| newest.frame.condense);
-        allows && self.tried_at.is_none_or(|tried| tokens >= tried.saturating_add(self.step(size)))
+        let may_fail_again = self.failed_summaries < MAX_FAILURES;
+        allows
+            && may_fail_again
+            && self.tried_at.is_none_or(|tried| tokens >= tried.saturating_add(self.step(size)))
     }
 
     /// Tokens of 1,000 bytes, as the endpoint told them.

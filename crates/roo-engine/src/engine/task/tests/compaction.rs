@@ -1,6 +1,7 @@
 //! When and how a conversation is shortened, and what comes of it.
 
 use super::*;
+use crate::engine::task::compaction::method_due;
 use crate::engine::task::conversation::FilePart;
 use roo_protocol::context::ShorteningMethod;
 
@@ -608,23 +609,75 @@ fn a_summary_has_no_more_than_its_share_of_a_small_window() {
     assert!(summary.contains("They read.") && summary.len() < 4_000, "{}", summary.len());
 }
 
+/// So much of the window is taken that no room for a summary is left.
+fn full() -> RequestFrame {
+    RequestFrame { system: 40_000, ..frame(8_000) }
+}
+
 #[test]
 fn turns_are_not_replaced_by_a_summary_without_words() {
-    let mut sim = Sim::new();
-    // So much of the window is taken that no room for a summary is left.
-    let full = RequestFrame { system: 40_000, ..frame(8_000) };
-    for number in 0..9 {
-        answers(&mut sim, full, [text(&"I think. ".repeat(150)), read(&number.to_string())]);
-        sim.allow();
-        sim.done("short");
-        if let Some(Effect::Compact(_)) = sim.wanted() {
-            break;
-        }
-    }
+    let mut sim = talking();
     assert_eq!(wants(&sim), Some(ShorteningMethod::Summary));
+    let (context, size) = (&mut sim.task.context, *sim.task.conversation.size());
+    context.measure(context.measured(full(), size, 0));
     let events = compacted(&mut sim, CompactionOutcome::Summary("They read.".into()));
     let Event::ContextKept { reason, .. } = &events[0] else { panic!("{events:?}") };
     assert_eq!(reason, "There is no room for a summary.");
+}
+
+/// Carries out the shortenings that are wanted, which may be no summaries.
+fn shortens_without_summary(sim: &mut Sim) -> Vec<ShorteningMethod> {
+    let mut methods = vec![];
+    while let Some(method) = wants(sim) {
+        assert_ne!(method, ShorteningMethod::Summary);
+        methods.push(method);
+        compacted(sim, CompactionOutcome::Agreed);
+    }
+    methods
+}
+
+#[test]
+fn where_there_is_no_room_for_a_summary_none_is_paid_for() {
+    let mut sim = Sim::new();
+    let mut methods = vec![];
+    for number in 0..9 {
+        answers(&mut sim, full(), [text(&"I think. ".repeat(150)), read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+        methods.extend(shortens_without_summary(&mut sim));
+        assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    }
+    assert!(methods.contains(&ShorteningMethod::Outline), "{methods:?}");
+    assert!(texts(&sim)[1].contains("- read_file '7': done"), "{}", texts(&sim)[1]);
+    sim.input(Input::Condense);
+    answers(&mut sim, full(), [read("next")]);
+    sim.allow();
+    sim.done("short");
+    let is_summary = |event: &Event| matches!(event, Event::ShorteningStarted { manual: true, .. });
+    assert!(!sim.log.iter().any(is_summary), "the user is told that there is no room");
+}
+
+#[test]
+fn a_threshold_below_the_system_prompt_costs_no_shortening_each_turn() {
+    let early = RequestFrame { system: 60_000, threshold: 5, ..frame(200_000) };
+    let mut sim = Sim::new();
+    let mut methods = vec![];
+    for number in 0..40 {
+        answers(&mut sim, early, [read(&number.to_string())]);
+        sim.allow();
+        sim.done(&"x".repeat(2_000));
+        methods.extend(shortens_without_summary(&mut sim));
+    }
+    assert!((1..=8).contains(&methods.len()), "{methods:?}");
+}
+
+#[test]
+fn summaries_that_fail_leave_the_other_ways_open() {
+    let mut sim = talking();
+    for _ in 0..3 {
+        sim.task.context.keep(Some(ShorteningMethod::Summary), &ConversationSize::default());
+    }
+    assert_eq!(method_due(&sim.task.context, &sim.task.conversation), Some(ShorteningMethod::Outline));
 }
 
 #[test]
