@@ -657,8 +657,18 @@ fn the_doctor_tells_of_a_fallback_that_is_not_there() {
 
 #[test]
 fn a_profile_that_fails_again_and_again_gives_way_to_its_fallback() {
+    gives_way_to_its_fallback((0..5).map(|_| Answer::status(503, &[], "busy")).collect());
+}
+
+#[test]
+fn a_profile_whose_endpoint_asks_for_a_long_wait_gives_way_at_once() {
+    gives_way_to_its_fallback(vec![Answer::status(429, &["retry-after: 300"], "slow down")]);
+}
+
+/// A request is completed by the fallback of a profile whose endpoint answers this.
+fn gives_way_to_its_fallback(answers: Vec<Answer>) {
     let runtime = Runtime::new().unwrap();
-    let (_broken, url) = serve(&runtime, (0..5).map(|_| Answer::status(503, &[], "busy")));
+    let (_broken, url) = serve(&runtime, answers);
     let done =
         Answer::stream(body("openai", "native", "", &[("attempt_completion", json!({ "result": "Hi." }))]));
     let (_spare, spare) = serve(&runtime, [done]);

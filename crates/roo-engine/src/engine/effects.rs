@@ -70,6 +70,8 @@ use roo_workspace::{FileProblems, Purpose, Workspace};
 const ANSWER_BYTES: usize = 32 << 20;
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
+/// The longest wait that an endpoint may ask for before the fallback takes over.
+const LONGEST_WAIT_FOR_MODEL: Duration = Duration::from_secs(30);
 
 /// Length of the answer received so far.
 #[derive(Default)]
@@ -723,8 +725,10 @@ struct Turn {
     context: (ContextState, ConversationSize),
     /// True if the conversation has more than its beginning, so that some of it may be left out.
     has_answers: bool,
-    /// True if another profile may take over where the model fails now.
-    may_fall_back: bool,
+    /// True if the user is asked when it fails.
+    is_last_attempt: bool,
+    /// True if the user chose the profile.
+    is_pinned: bool,
     /// Estimated tokens of the request.
     tokens: u64,
 }
@@ -779,7 +783,8 @@ impl Turn {
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
             context: (task.context.clone(), *task.conversation.size()),
             has_answers: task.has_answers(),
-            may_fall_back: task.makes_last_attempt() && !task.settings.pinned,
+            is_last_attempt: task.makes_last_attempt(),
+            is_pinned: task.settings.pinned,
             tokens: task.context.estimate(task.conversation.size()),
         }
     }
@@ -815,10 +820,15 @@ impl Turn {
         }
     }
 
-    /// The change to the profile that takes over; none where none is defined.
-    fn fallback(&self, services: &EngineServices) -> Option<ModeChange> {
+    /// The change to the profile that takes over after the last attempt, or where the endpoint asks for a long wait; none
+    /// where none is defined.
+    fn fallback(&self, asked_wait: Option<Duration>, services: &EngineServices) -> Option<ModeChange> {
+        let is_due = self.is_last_attempt || asked_wait.is_some_and(|wait| wait > LONGEST_WAIT_FOR_MODEL);
+        if self.is_pinned || !is_due {
+            return None;
+        }
         let profiles = &services.settings.profiles;
-        let name = profiles.get(&self.profile)?.fallback.as_ref().filter(|_| self.may_fall_back)?;
+        let name = profiles.get(&self.profile)?.fallback.as_ref()?;
         let protocol = profiles.get(name)?.tool_protocol();
         // The profile is now as if the user had chosen it: that is what keeps it.
         Some(ModeChange { mode: None, profile: Some((name.clone(), protocol)) })
@@ -1008,18 +1018,22 @@ impl Turn {
                 }
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
-                    kind if kind.is_retryable() => match self.fallback(&around.services) {
-                        Some(change) => {
-                            reporter.send(Report::Progress(Input::Change(change))).await;
-                            Remedy::RetryAnew
+                    kind if kind.is_retryable() => {
+                        match self.fallback(kind.retry_after(), &around.services) {
+                            Some(change) => {
+                                reporter.send(Report::Progress(Input::Change(change))).await;
+                                Remedy::RetryAnew
+                            }
+                            None => Remedy::Retry {
+                                after: kind
+                                    .retry_after()
+                                    .and_then(|wait| i64::try_from(wait.as_millis()).ok()),
+                                // The low half of a random UUID, as a fraction.
+                                jitter: (around.services.clock.random().as_u128() as u64) as f64
+                                    / u64::MAX as f64,
+                            },
                         }
-                        None => Remedy::Retry {
-                            after: kind.retry_after().and_then(|wait| i64::try_from(wait.as_millis()).ok()),
-                            // The low half of a random UUID, as a fraction.
-                            jitter: (around.services.clock.random().as_u128() as u64) as f64
-                                / u64::MAX as f64,
-                        },
-                    },
+                    }
                     _ => Remedy::Ask,
                 };
                 failed = Some((error.kind, error.message.clone(), remedy));

@@ -92,7 +92,7 @@ pub struct Profile {
     #[serde(default)]
     pub tokens_per_minute: Option<NonZeroU64>,
     /// The name of the profile that takes over for the rest of a request when the model of this one has failed five times
-    /// in a row. Where the user chose the profile for a request, it stays.
+    /// in a row, or when its endpoint asks to wait for more than 30 seconds. Where the user chose the profile for a request, it stays.
     #[serde(default)]
     pub fallback: Option<String>,
     /// The script of the `scripted` provider.

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::engine::event::{BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message};
 use crate::policy::{
-    AllowRule, HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict, decode_command,
+    AllowRule, HookMessages, ModeChange, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict,
+    decode_command,
 };
 use crate::server_tools::ServerQuestion;
 use crate::tool_run::{Outcome, SavedFile};
@@ -83,7 +84,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             let mode = task.question().and_then(|question| suggested_mode(&question.suggestions, &text));
             answer(task, text, images, mode, by)
         }
-        Input::Change(change) => vec![mode_switched(task, change, None)],
+        Input::Change(change) => changed(task, change),
         Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
         Input::Gathered(found) => match task.phase() {
             Some(Phase::RequestDue { .. }) if !task.gather.is_empty() => gathered(task, found),
@@ -154,6 +155,18 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::WriteSettled(found, saved) => write_settled(task, &found, saved),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
+}
+
+/// Records another mode or model. A request that waits for its turn is made to the other model instead.
+fn changed(task: &Task, change: ModeChange) -> Vec<Event> {
+    let switched = mode_switched(task, change, None);
+    let is_other_model = match &switched {
+        Event::ModeSwitched { change, .. } => task.settings.changes_model(change),
+        _ => false,
+    };
+    let is_delayed = matches!(task.phase(), Some(Phase::Requesting { is_delayed: true, .. }));
+    let delay_ended = Event::DelayEnded { request: task.request_number() };
+    [switched].into_iter().chain((is_other_model && is_delayed).then_some(delay_ended)).collect()
 }
 
 pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<Event> {

@@ -105,8 +105,12 @@ impl Task {
             Event::WorktreeClosed { kept } => self.close_worktree(kept.as_ref()),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
             Event::ModeSwitched { change, .. } => {
+                let is_other_model = self.settings.changes_model(change);
                 self.settings.change(change);
                 self.context.change_frame(change.profile.is_some());
+                if is_other_model {
+                    self.change_phase(Phase::change_model);
+                }
             }
             Event::TurnStarted { request } => self.start_request(*request),
             Event::Spoke { message } => self.push_block(AssistantBlock::Text { text: message.text.clone() }),
@@ -129,8 +133,9 @@ impl Task {
                 self.enter(Phase::Backoff { attempt: *attempt, due: *due });
             }
             Event::RetryDue => self.change_phase(Phase::retry),
-            // The request is the same one: only its user is told.
-            Event::RequestDelayed { .. } | Event::DelayEnded { .. } => {}
+            // The request is the same one.
+            Event::RequestDelayed { .. } => self.change_phase(|phase| phase.set_delayed(true)),
+            Event::DelayEnded { .. } => self.change_phase(|phase| phase.set_delayed(false)),
             Event::HookMessagesReceived { params, addition, goes_on, batch, .. } => {
                 let changes = HookChanges { params: params.clone(), addition: addition.clone() };
                 self.apply_hook_changes(changes, *goes_on, *batch);

@@ -299,6 +299,8 @@ pub enum Effect {
     CallModel {
         /// The request's number.
         request: u32,
+        /// Number of times that it was begun anew for another model.
+        restarts: u32,
     },
     /// Shorten the conversation.
     Compact(Compaction),

@@ -41,6 +41,10 @@ pub enum Phase {
         attempt: u32,
         /// The complete blocks of its answer so far.
         blocks: Vec<AssistantBlock>,
+        /// It waits for its turn at the endpoint.
+        is_delayed: bool,
+        /// Number of times that another model was chosen meanwhile.
+        restarts: u32,
     },
     /// A failed request waits for its next attempt.
     Backoff {
@@ -122,7 +126,27 @@ impl Phase {
 
     pub(super) fn start_request(&mut self) {
         if let Self::RequestDue { attempt } = *self {
-            *self = Self::Requesting { attempt, blocks: vec![] };
+            *self = Self::Requesting { attempt, blocks: vec![], is_delayed: false, restarts: 0 };
+        }
+    }
+
+    /// The request waits for its turn at the endpoint, or no more.
+    pub(super) fn set_delayed(&mut self, now: bool) {
+        if let Self::Requesting { is_delayed, .. } = self {
+            *is_delayed = now;
+        }
+    }
+
+    /// Another model is asked from now on. A request that waits is made at once and for the first time; one that runs is
+    /// left to the model before.
+    pub(super) fn change_model(&mut self) {
+        match self {
+            Self::Backoff { .. } => *self = Self::FIRST_ATTEMPT,
+            Self::Requesting { attempt, is_delayed: is_delayed @ true, restarts, .. } => {
+                (*attempt, *is_delayed) = (1, false);
+                *restarts += 1;
+            }
+            _ => {}
         }
     }
 

@@ -20,6 +20,14 @@ pub struct AgentSettings {
 }
 
 impl AgentSettings {
+    /// Returns whether a change gives the task another model, or has it talk to its model in another way.
+    pub(super) fn changes_model(&self, change: &ModeChange) -> bool {
+        let differs = |(profile, protocol): &(String, ToolProtocol)| {
+            *profile != self.profile || *protocol != self.protocol
+        };
+        change.profile.as_ref().is_some_and(differs)
+    }
+
     pub(super) fn change(&mut self, change: &ModeChange) {
         if let Some((slug, emoji)) = &change.mode {
             self.mode.clone_from(slug);

@@ -199,7 +199,9 @@ pub fn wanted(task: &Task) -> Option<Effect> {
         return Some(Effect::CloseWorktree);
     }
     match phase {
-        Phase::Requesting { .. } => Some(Effect::CallModel { request: task.totals.requests }),
+        Phase::Requesting { restarts, .. } => {
+            Some(Effect::CallModel { request: task.totals.requests, restarts: *restarts })
+        }
         Phase::Compacting(compaction) if ending.is_none() => Some(Effect::Compact(*compaction)),
         Phase::RequestDue { .. } if ending.is_none() && task.needs_worktree() => Some(Effect::MakeWorktree),
         Phase::RequestDue { .. } if ending.is_none() && !task.gather.is_empty() => {

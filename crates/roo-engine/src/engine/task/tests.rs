@@ -263,6 +263,11 @@ fn fold(log: &[Event]) -> Task {
     task
 }
 
+/// The model request of this number, made once.
+fn calls_model(request: u32) -> Option<Effect> {
+    Some(Effect::CallModel { request, restarts: 0 })
+}
+
 fn text(text: &str) -> Block {
     Block::Text(text.into())
 }
@@ -503,7 +508,7 @@ mod unknown_changes {
         assert_eq!(sim.asks(), QuestionKind::ChangesUnknown, "also in the next server");
         sim.input(Input::Resume);
         sim.answer("Go on");
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
         assert_eq!(sim.task.unknown_changes, []);
     }
 
@@ -574,13 +579,13 @@ mod background {
     #[test]
     fn a_task_goes_on_and_is_told_of_the_end_with_its_next_request() {
         let mut sim = serving();
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
         command_ends(&mut sim);
         assert!(!last_text(&sim).contains("exit code 0"), "a request under way is not changed");
         sim.says([read("a")]);
         sim.allow();
         sim.done("one");
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 3 }));
+        assert_eq!(sim.wanted(), calls_model(3));
         assert!(last_text(&sim).contains("cmd-7 has ended: serve\nexit code 0"), "{}", last_text(&sim));
         let told = sim.task.conversation.items().len();
         sim.says([read("b")]);
@@ -631,14 +636,14 @@ mod answers {
             sim.task.conversation.items().iter().collect::<Vec<_>>().as_slice(),
             [Item::User { .. }, Item::Assistant { .. }, Item::Results { .. }]
         ));
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
     fn no_call_runs_before_the_answer_is_complete() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: read("a"), origin: "a/b".into() });
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 1 }));
+        assert_eq!(sim.wanted(), calls_model(1));
     }
 
     #[test]
@@ -647,7 +652,7 @@ mod answers {
         sim.says([text("All done!")]);
         assert!(sim.last_user_text().contains("no tool call"), "{}", sim.last_user_text());
         assert_eq!(sim.task.guard.mistakes(), 1);
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -872,7 +877,7 @@ mod limits {
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::MistakeLimitReached, None));
         sim.answer("Use the tools.");
         assert!(sim.last_user_text().contains("Use the tools."), "{}", sim.last_user_text());
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 4 }));
+        assert_eq!(sim.wanted(), calls_model(4));
         assert_eq!(sim.task.guard.mistakes(), 0);
     }
 
@@ -908,7 +913,7 @@ mod limits {
             sim.says([read("a")]);
             sim.deny(true);
         }
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 51 }));
+        assert_eq!(sim.wanted(), calls_model(51));
     }
 
     #[test]
@@ -939,7 +944,7 @@ mod limits {
             "{}",
             sim.last_user_text()
         );
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -999,7 +1004,7 @@ mod model_failures {
         sim.fails(RETRY);
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ApiReqFailed, None));
         sim.answer("Try again");
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 6 }));
+        assert_eq!(sim.wanted(), calls_model(6));
         sim.fails(RETRY);
         assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
     }
@@ -1019,6 +1024,43 @@ mod model_failures {
         sim.input(Input::RetryDue);
         assert!(!sim.task.makes_last_attempt());
         assert_eq!(sim.task.settings.profile, "other");
+    }
+
+    /// The change to a profile, by the user or with a mode.
+    fn change(mode: Option<(String, String)>, profile: &str) -> Input {
+        let profile = Some((profile.to_owned(), ToolProtocol::Native));
+        Input::Change(ModeChange { mode, profile })
+    }
+
+    #[test]
+    fn another_model_does_not_wait_for_the_time_that_the_one_before_asked_for() {
+        let mut sim = Sim::new();
+        sim.fails(RETRY);
+        sim.input(Input::RetryDue);
+        sim.fails(Remedy::Retry { after: Some(600_000), jitter: 0.5 });
+        sim.input(change(None, "default"));
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 600_000 }), "it is the same model");
+        sim.input(change(None, "other"));
+        assert_eq!(sim.wanted(), calls_model(3));
+        sim.fails(RETRY);
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
+        assert_eq!(fold(&sim.log), sim.task);
+    }
+
+    #[test]
+    fn a_request_that_waits_for_its_turn_is_made_to_the_model_that_is_chosen_meanwhile() {
+        let mut sim = Sim::new();
+        sim.input(Input::RequestDelayed { due: NOW + 9000, reason: "too soon".into() });
+        sim.input(change(None, "default"));
+        assert_eq!(sim.wanted(), calls_model(1), "it is the same model");
+        let events = sim.input(change(None, "other"));
+        assert!(matches!(events[..], [_, Event::DelayEnded { request: 1 }]), "{events:?}");
+        let again = Some(Effect::CallModel { request: 1, restarts: 1 });
+        assert_eq!(sim.wanted(), again);
+        sim.input(Input::RequestDelayed { due: NOW + 9000, reason: "too soon".into() });
+        sim.input(Input::DelayEnded);
+        sim.input(change(None, "third"));
+        assert_eq!(sim.wanted(), again, "it is under way, and the next one is the new model's");
     }
 
     #[test]
@@ -1087,7 +1129,7 @@ mod messages {
             sim.allow();
             assert_eq!(sim.statuses(), [ToolStatus::Skipped, ToolStatus::Skipped]);
             assert!(sim.last_user_text().contains("One more thing."));
-            assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+            assert_eq!(sim.wanted(), calls_model(2));
         }
     }
 
@@ -1256,11 +1298,11 @@ mod questions {
         ] {
             let mut sim = asking(follow_up);
             sim.answer(answer);
-            assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }), "{answer}");
+            assert_eq!(sim.wanted(), calls_model(2), "{answer}");
         }
         let mut sim = with_modes();
         sim.send("Build it.");
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }), "a message is no choice");
+        assert_eq!(sim.wanted(), calls_model(2), "a message is no choice");
     }
 
     #[test]
@@ -1273,7 +1315,7 @@ mod questions {
         sim.killed();
         sim.input(Input::Resume);
         assert_eq!(sim.results(), [(ToolStatus::Ok, "<user_message>\nYes\n</user_message>")]);
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -1282,7 +1324,7 @@ mod questions {
         sim.allow();
         sim.killed();
         sim.send("Yes");
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -1537,7 +1579,7 @@ mod after_the_end {
             sim.input(Input::Send { text: "And the tests?".into(), images: vec![], when });
             assert_eq!((sim.task.result(), sim.task.state()), (None, TaskState::Running));
             assert!(sim.last_user_text().contains("And the tests?"));
-            assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+            assert_eq!(sim.wanted(), calls_model(2));
         }
     }
 
@@ -1552,7 +1594,7 @@ mod after_the_end {
         sim.allow();
         assert_eq!((sim.task.state(), sim.task.reason()), (TaskState::Failed, Some("No way.")));
         sim.input(Input::Resume);
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -1606,8 +1648,8 @@ mod kills {
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
         sim.killed();
         sim.input(Input::Resume);
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
-        assert_eq!(sim.task.phase(), Some(&Phase::Requesting { attempt: 1, blocks: vec![] }));
+        assert_eq!(sim.wanted(), calls_model(2));
+        assert!(matches!(sim.task.phase(), Some(Phase::Requesting { attempt: 1, .. })));
     }
 
     #[test]
@@ -1627,7 +1669,7 @@ mod kills {
         sim.input(Input::Resume);
         assert_eq!(sim.statuses(), [ToolStatus::Interrupted, ToolStatus::Skipped]);
         assert!(sim.results()[0].1.contains("unknown"));
-        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
@@ -1843,7 +1885,7 @@ mod kills {
         sim.send("Go on.");
         assert_eq!(
             (sim.last_user_text(), sim.wanted()),
-            ("<user_message>\nGo on.\n</user_message>", Some(Effect::CallModel { request: 2 }))
+            ("<user_message>\nGo on.\n</user_message>", calls_model(2))
         );
     }
 }
