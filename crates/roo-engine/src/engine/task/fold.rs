@@ -107,7 +107,9 @@ impl Task {
             Event::ModeSwitched { change, .. } => {
                 let is_other_model = self.settings.changes_model(change);
                 self.settings.change(change);
-                self.context.change_frame(change.profile.is_some());
+                if change.mode.is_some() || is_other_model {
+                    self.context.change_frame(is_other_model);
+                }
                 if is_other_model {
                     self.change_phase(Phase::change_model);
                 }

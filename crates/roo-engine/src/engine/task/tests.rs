@@ -1064,6 +1064,25 @@ mod model_failures {
     }
 
     #[test]
+    fn what_is_known_of_a_model_stays_known_in_another_mode_with_the_same_model() {
+        let mut sim = Sim::new();
+        sim.says([read("a")]);
+        sim.allow();
+        sim.done("short");
+        let frame = RequestFrame { window: Some(50_000), ..RequestFrame::default() };
+        let (finish, used) = (Finish::Done, used(0, 0.0));
+        sim.input(Input::ModelBlock { block: read("b"), origin: "a/b".into() });
+        sim.input(Input::ModelEnded { finish, used, frame: Some(frame), tail: None });
+        let window =
+            |sim: &Sim| sim.task.context.meter(sim.task.conversation.size()).and_then(|meter| meter.window);
+        let ask = Some(("ask".to_owned(), "?".to_owned()));
+        sim.input(change(ask.clone(), "default"));
+        assert_eq!((sim.task.settings.mode.as_str(), window(&sim)), ("ask", Some(50_000)));
+        sim.input(change(ask, "other"));
+        assert_eq!(window(&sim), None);
+    }
+
+    #[test]
     fn an_endpoint_that_asks_for_more_time_gets_it() {
         let mut sim = Sim::new();
         sim.fails(Remedy::Retry { after: Some(30_000), jitter: 0.5 });
