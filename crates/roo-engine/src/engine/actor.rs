@@ -907,15 +907,23 @@ impl Actor {
 
     /// Says of what users said whether there are hooks that are asked about it: the machine can't know.
     async fn mark_prompts(&self, facts: &mut [Fact]) {
-        let is_said = |(_, event): &Fact| matches!(event, Event::UserSaid { .. });
+        let is_said = |(_, event): &Fact| {
+            matches!(event, Event::UserSaid { .. } | Event::QuestionAnswered { words: Some(_), .. })
+        };
         if !facts.iter().any(is_said) {
             return;
         }
         let user_hooks = hook_dispatch::hooks_of(&self.services).await;
         for (task, event) in facts {
             let begin = if task.is_root() { EventName::SessionStart } else { EventName::SubagentStart };
-            if let Event::UserSaid { hooks, .. } = event {
-                *hooks = user_hooks.has(EventName::UserPromptSubmit) || user_hooks.has(begin);
+            match event {
+                Event::UserSaid { hooks, .. } => {
+                    *hooks = user_hooks.has(EventName::UserPromptSubmit) || user_hooks.has(begin);
+                }
+                Event::QuestionAnswered { words: Some(words), .. } => {
+                    words.hooks = user_hooks.has(EventName::UserPromptSubmit);
+                }
+                _ => {}
             }
         }
     }

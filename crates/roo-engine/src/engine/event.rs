@@ -360,6 +360,10 @@ pub enum Event {
         /// The slug of the mode that goes with the answer, which the gate is to judge.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<String>,
+        /// The user's own words to a question of the model; none where a suggestion was chosen. Logs of earlier versions have
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<AnswerWords>,
     },
     /// A tool begins to run. Durable before it does.
     ToolStarted {
@@ -717,6 +721,19 @@ impl From<EndState> for TaskState {
             EndState::Cancelled => Self::Cancelled,
         }
     }
+}
+
+/// What is to be done about the user's words in an answer before the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerWords {
+    /// The displayed message that has them.
+    pub message_id: MessageId,
+    /// True if they may mention something that is to be looked up.
+    pub mentions: bool,
+    /// True if there are user hooks that are to be asked about them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hooks: bool,
 }
 
 /// End of a task.

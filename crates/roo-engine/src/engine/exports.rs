@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 
 use super::event::{EndState, Event};
-use super::task::Task;
+use super::task::{PromptPlace, Task};
 use super::tree::Fold;
 use roo_durable::Record;
 use roo_formats::roo_code::tasks::{
     AnswerPart, InputPart, PastCall, PastContent, PastMessage, PastResult, PastTask, TaskItem,
 };
+use roo_model::prompts::replies;
 use roo_model::providers::Item;
 use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::{MessageId, TaskId};
+use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 
 /// Returns the tasks of a request, parents before children; none for a log without a beginning.
 pub(super) fn past_tasks(root: &TaskId, records: &[Record<Event>], workspace: Option<&str>) -> Vec<PastTask> {
@@ -66,6 +67,15 @@ pub(super) fn past_tasks(root: &TaskId, records: &[Record<Event>], workspace: Op
     past
 }
 
+/// The call whose question the user answered with this message, if hooks are asked about it.
+fn answered_call(task: &Task, message: &MessageId) -> Option<ToolCallId> {
+    let prompt = task.gather.prompts.iter().find(|prompt| prompt.id == *message)?;
+    match &prompt.place {
+        PromptPlace::Result(call) => Some(call.clone()),
+        PromptPlace::Item(_) => None,
+    }
+}
+
 /// The conversation of a task on its way.
 #[derive(Default)]
 struct PastConversation {
@@ -95,7 +105,12 @@ impl PastConversation {
                 self.give(place, InputPart::Words(message.text.trim().to_owned()));
                 self.give_images(place, &message.images);
             }
-            Event::PromptRefused { message_id, .. } => self.refuse(message_id),
+            Event::PromptRefused { message_id, .. } => {
+                match before.and_then(|task| answered_call(task, message_id)) {
+                    Some(call) => self.refuse_answer(call.as_str()),
+                    None => self.refuse(message_id),
+                }
+            }
             Event::Gathered { commands, text, images, .. } => {
                 self.give_text(place, commands);
                 self.give_text(place, text);
@@ -173,6 +188,18 @@ impl PastConversation {
             // Its images follow it.
             while matches!(self.input.get(place), Some(InputPart::Image(_))) {
                 self.input.remove(place);
+            }
+        }
+    }
+
+    /// Takes out an answer that a hook blocked.
+    fn refuse_answer(&mut self, call: &str) {
+        for part in &mut self.input {
+            if let InputPart::Result(result) = part
+                && result.call == call
+            {
+                result.text = replies::answer_blocked();
+                result.images.clear();
             }
         }
     }

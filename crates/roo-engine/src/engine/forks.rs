@@ -229,6 +229,7 @@ mod tests {
                 text: None,
                 images: vec![],
                 mode: None,
+                words: None,
             },
         };
         for (task, question, own_task, own_question) in [

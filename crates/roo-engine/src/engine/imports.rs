@@ -462,6 +462,7 @@ impl ImportedLog {
             text: answer.clone(),
             images,
             mode: None,
+            words: None,
         });
         match (answer, found) {
             (Some(answer), Some(PastResult { images, is_error: false, .. })) => {

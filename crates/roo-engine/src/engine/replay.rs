@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::event::Event;
+use super::event::{AnswerWords, Event};
 use super::forks::as_own;
 use super::task::{self, Input, Task, TimedInput};
 use super::tree::{Fact, Tree};
@@ -358,6 +358,25 @@ fn is_recorded_as((task, event): &Fact, record: &Record<Event>) -> bool {
             Event::UserSaid { message, text, mentions, hooks: _ },
             Event::UserSaid { message: said, text: told, mentions: mentioned, hooks: _ },
         ) => (message, text, mentions) == (said, told, mentioned),
+        (
+            Event::QuestionAnswered { question_id, by, text, images, mode, words },
+            Event::QuestionAnswered {
+                question_id: asked,
+                by: author,
+                text: told,
+                images: shown,
+                mode: chosen,
+                words: recorded,
+            },
+        ) => {
+            // Earlier versions recorded none.
+            let same = |recorded: &AnswerWords| {
+                let words = words.as_ref().map(|words| (&words.message_id, words.mentions));
+                words == Some((&recorded.message_id, recorded.mentions))
+            };
+            (question_id, by, text, images, mode) == (asked, author, told, shown, chosen)
+                && recorded.as_ref().is_none_or(same)
+        }
         (event, recorded) => event == recorded,
     }
 }

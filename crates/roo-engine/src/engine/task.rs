@@ -68,6 +68,7 @@ pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequ
 pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
 pub use self::guard::LoopGuard;
+pub(in crate::engine) use self::input::PromptPlace;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
 pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
 pub(super) use self::offers::NewRule;

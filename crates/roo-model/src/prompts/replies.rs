@@ -133,6 +133,11 @@ pub fn completion_after_failure() -> String {
     "Not accepted: another call of the same answer failed. Deal with that first, then complete.".to_owned()
 }
 
+/// In place of the user's answer to a question.
+pub fn answer_blocked() -> String {
+    "A hook of the user blocked their answer, so you don't get it. Ask again, or go on without it.".to_owned()
+}
+
 /// To a completion while a message of the user waits.
 pub fn completion_with_queue() -> String {
     "Not final: the user has said something in the meantime. Take it into account before you complete."

@@ -137,6 +137,15 @@ impl Conversation {
         self.change(&result, &call);
     }
 
+    /// Puts a text in place of a result that no model has read.
+    pub(super) fn replace_result(&mut self, call: &ToolCallId, text: &str) {
+        let other = |result: &ToolResult| {
+            let text = text.to_owned();
+            (result.call_id == *call).then(|| ToolResult { text, images: vec![], ..result.clone() })
+        };
+        self.change(&other, &|_| None);
+    }
+
     /// Puts other results and calls in place of those for which there are any.
     fn change(
         &mut self,

@@ -15,7 +15,9 @@ use super::{
     Gathered, HeldAnswer, Input, MeasuredRequest, PROVIDER_REFUSED, Phase, RULE, Remedy, RequestFrame,
     SERVER, TRY_AGAIN, Task, block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
-use crate::engine::event::{BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message};
+use crate::engine::event::{
+    AnswerWords, BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message,
+};
 use crate::policy::{
     AllowRule, HookMessages, ModeChange, Plan, PlannedEdit, PlannedWrite, PolicyDecision, RecordedVerdict,
     decode_command,
@@ -218,6 +220,7 @@ pub(super) fn try_again(task: &Task) -> Option<Event> {
         text: Some(TRY_AGAIN.into()),
         images: vec![],
         mode: None,
+        words: None,
     })
 }
 
@@ -771,8 +774,18 @@ pub(super) fn answer(
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
     let mut events = vec![];
+    let mut words = None;
     match question.kind {
-        QuestionKind::Followup => events.push(Event::Shown { message: message() }),
+        QuestionKind::Followup => {
+            let message = message();
+            // What the model suggested is not the user's wish to look something up.
+            words = (!suggested).then(|| AnswerWords {
+                message_id: message.id.clone(),
+                mentions: may_mention(&text),
+                hooks: false,
+            });
+            events.push(Event::Shown { message });
+        }
         // It is not for the model.
         QuestionKind::McpElicitation => {}
         _ if is_stop(&text) => {}
@@ -791,7 +804,7 @@ pub(super) fn answer(
         }
     }
     let question_id = question.question_id.clone();
-    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images, mode });
+    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images, mode, words });
     events
 }
 

@@ -13,10 +13,10 @@ use super::results::summary;
 use super::shortening::within;
 use super::{
     Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle, LoopGuard,
-    MeasuredRequest, OpenTask, Phase, Prompt, SamplingTally, TITLE, Task, Title, UNATTENDED_REFUSAL, Unsaved,
-    Worktree, is_stop, offers,
+    MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
+    UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop, offers,
 };
-use crate::engine::event::{EndState, Ending, Event, is_failure};
+use crate::engine::event::{AnswerWords, EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
 use roo_catalog::{Effect as ToolEffect, ToolId, ToolName};
 use roo_model::prompts::{self, replies};
@@ -157,9 +157,12 @@ impl Task {
                 self.resolve_approval(approval_id, by, *option_id, told);
             }
             Event::QuestionAsked { question, call_id } => self.ask(question, call_id.is_some()),
-            Event::QuestionAnswered { question_id, by, text, images, mode } => {
+            Event::QuestionAnswered { question_id, by, text, images, mode, words } => {
                 let answered = Answered { by: by.clone(), answer: text.clone() };
                 self.answered.insert(question_id.to_string(), answered);
+                if let (Some(words), Some(text)) = (words, text) {
+                    self.gather_for_answer(words, text);
+                }
                 self.take_answer(text.as_deref(), images, mode.as_deref());
             }
             Event::Delegated { child, plan, .. } => self.delegate(child, plan),
@@ -213,9 +216,9 @@ impl Task {
                 self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
             }
             if !is_brief {
-                let (id, text, item) =
-                    (message.id.clone(), message.text.clone(), self.conversation.items().len());
-                self.gather.prompts.push(Prompt { id, text, item });
+                let place = PromptPlace::Item(self.conversation.items().len());
+                let (id, text) = (message.id.clone(), message.text.clone());
+                self.gather.prompts.push(Prompt { id, text, place });
             }
         }
         self.conversation.push_pinned(Item::User { text: text.to_owned(), images: message.images.clone() });
@@ -227,6 +230,18 @@ impl Task {
         self.forget_conflicts();
     }
 
+    /// Has everything looked up for the user's answer to the question of the current call that is looked up for a message.
+    fn gather_for_answer(&mut self, words: &AnswerWords, text: &str) {
+        let Some(call) = self.current_call().map(|call| call.id.clone()) else { return };
+        if words.hooks {
+            let (id, text, place) = (words.message_id.clone(), text.to_owned(), PromptPlace::Result(call));
+            self.gather.prompts.push(Prompt { id, text, place });
+        }
+        if words.mentions {
+            self.gather.messages.push(text.to_owned());
+        }
+    }
+
     /// Drops a message that a hook refused, and ends a task that has nothing else to do.
     fn refuse_prompt(&mut self, id: &MessageId, message: &Message, ends: bool) {
         self.drop_prompt(id);
@@ -235,13 +250,20 @@ impl Task {
         }
     }
 
-    /// Takes a message out of the conversation that no model has read.
+    /// Takes a message or an answer out of the conversation that no model has read.
     fn drop_prompt(&mut self, id: &MessageId) {
         let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
-        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
+        let Prompt { place, text, .. } = self.gather.prompts.remove(index);
         if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
             self.gather.messages.remove(mentions);
         }
+        let item = match place {
+            PromptPlace::Item(item) => item,
+            PromptPlace::Result(call) => {
+                self.conversation.replace_result(&call, &replies::answer_blocked());
+                return;
+            }
+        };
         let Some(removed) = self.conversation.remove(item) else { return };
         // The first prompt names the request. The next one does that in its place.
         if let Item::User { text: whole, .. } = &*removed
@@ -250,8 +272,9 @@ impl Task {
         {
             self.title = Title::Unnamed { rest: rest.to_owned() };
         }
-        let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
-        behind.for_each(|prompt| prompt.item -= 1);
+        for prompt in &mut self.gather.prompts {
+            prompt.place.shift(|behind| if behind > item { behind - 1 } else { behind });
+        }
     }
 
     fn add_gathered(
@@ -323,7 +346,7 @@ impl Task {
         self.conversation.restore(left_out);
         // What comes back stands before all that is still looked up.
         let added = self.conversation.items().len().saturating_sub(before);
-        self.gather.prompts.iter_mut().for_each(|prompt| prompt.item += added);
+        self.gather.prompts.iter_mut().for_each(|prompt| prompt.place.shift(|item| item + added));
         self.context.restore(seq, self.conversation.size());
     }
 

@@ -36,7 +36,25 @@ pub struct Prompt {
     /// As the user wrote it.
     pub text: String,
     /// Its place in the conversation.
-    pub(super) item: usize,
+    pub(in crate::engine) place: PromptPlace,
+}
+
+/// Place of the user's words in a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum PromptPlace {
+    /// The item at this index.
+    Item(usize),
+    /// The result of this call, which asked the user.
+    Result(ToolCallId),
+}
+
+impl PromptPlace {
+    /// Follows its item to another index.
+    pub(super) fn shift(&mut self, to: impl FnOnce(usize) -> usize) {
+        if let Self::Item(item) = self {
+            *item = to(*item);
+        }
+    }
 }
 
 /// Beginning of a task.

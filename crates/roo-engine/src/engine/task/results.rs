@@ -27,6 +27,7 @@ pub(super) fn void_question(task: &Task) -> Option<Event> {
         text: None,
         images: vec![],
         mode: None,
+        words: None,
     })
 }
 

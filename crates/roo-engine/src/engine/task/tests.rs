@@ -1190,6 +1190,35 @@ mod messages {
     }
 
     #[test]
+    fn what_an_answer_mentions_is_looked_up_behind_its_result() {
+        let params = json!({ "question": "How?", "follow_up": [{ "text": "See @/b.rs" }] });
+        let mut sim = Sim::calling([call("ask_followup_question", params)]);
+        sim.allow();
+        sim.answer("As in @/a.rs, by /review");
+        let Some(Effect::Gather(gather)) = sim.wanted() else { panic!("{:?}", sim.wanted()) };
+        assert_eq!(gather.messages, ["As in @/a.rs, by /review"]);
+        let (commands, text) = ("The command.".to_owned(), "The file.".to_owned());
+        sim.input(Input::Gathered(Gathered { commands, text, ..Gathered::default() }));
+        let items: Vec<_> = sim.task.conversation.items().iter().collect();
+        assert!(
+            matches!(&items[..], [.., Item::Results { .. }, Item::User { text: command, .. }, Item::User { text: file, .. }]
+                if command == "The command." && file == "The file."),
+            "{items:?}"
+        );
+        assert_eq!(sim.wanted(), calls_model(2));
+        assert_eq!(fold(&sim.log), sim.task);
+    }
+
+    #[test]
+    fn what_the_model_suggests_is_not_looked_up() {
+        let params = json!({ "question": "How?", "follow_up": [{ "text": "See @/b.rs" }] });
+        let mut sim = Sim::calling([call("ask_followup_question", params)]);
+        sim.allow();
+        sim.answer("See @/b.rs");
+        assert_eq!(sim.wanted(), calls_model(2));
+    }
+
+    #[test]
     fn what_a_tool_finds_is_never_what_one_says() {
         let mut sim = Sim::calling([command("make")]);
         sim.allow();

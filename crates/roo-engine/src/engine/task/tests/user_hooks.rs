@@ -155,3 +155,37 @@ fn of_messages_in_between_only_the_refused_one_is_dropped() {
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
     assert_eq!(fold(&sim.log), sim.task);
 }
+
+/// The user answers the question that waits, where there are hooks.
+fn answers(sim: &mut Sim, text: &str) -> MessageId {
+    let answer = Input::Answer { text: text.into(), images: vec!["data:,a".into()], by: "anna".into() };
+    let mut events = decide(&sim.task, answer, NOW);
+    let Some(Event::QuestionAnswered { words: Some(words), .. }) = events.last_mut() else {
+        panic!("{events:?}")
+    };
+    words.hooks = true;
+    let id = words.message_id.clone();
+    sim.commit(events);
+    sim.settle();
+    id
+}
+
+#[test]
+fn hooks_are_asked_about_an_answer_before_the_model_reads_it() {
+    let mut sim = Sim::calling([question("Where?"), read("a")]);
+    sim.allow();
+    let id = answers(&mut sim, "In @/a.rs");
+    sim.allow();
+    sim.done("text");
+    let Some(Effect::Gather(gather)) = sim.wanted() else { panic!("{:?}", sim.wanted()) };
+    assert_eq!(gather.messages, ["In @/a.rs"]);
+    assert_eq!(gather.prompts.iter().map(|prompt| &prompt.id).collect::<Vec<_>>(), [&id]);
+    sim.refuse(id.as_str());
+    let results = sim.results();
+    assert!(results[0].1.contains("A hook of the user blocked their answer"), "{results:?}");
+    assert_eq!(results[1], (ToolStatus::Ok, "text"));
+    let texts: Vec<_> = sim.task.conversation.items().iter().collect();
+    assert!(!format!("{texts:?}").contains("In @/a.rs") && !format!("{texts:?}").contains("data:,a"));
+    assert_eq!(sim.wanted(), calls_model(2));
+    assert_eq!(fold(&sim.log), sim.task);
+}
