@@ -31,6 +31,8 @@ pub struct Tree {
     places: HashMap<TaskId, usize>,
     /// Spending at the last reset of the budget.
     spent_before: Spending,
+    /// Number of tasks when the user last said something, or the budget was reset.
+    tasks_before: usize,
     /// The root task as it was before the events of these numbers, for restores of its conversation.
     marks: BTreeMap<u64, Task>,
     /// Numbers of which there was no such state when it was wanted.
@@ -113,6 +115,7 @@ impl Tree {
             tasks: vec![root],
             places,
             spent_before: Spending::default(),
+            tasks_before: 0,
             marks: BTreeMap::new(),
             missing_marks: vec![],
         }
@@ -149,6 +152,13 @@ impl Tree {
                 self.spent_before = self.spent();
             }
             _ => {}
+        }
+        // What a branch begins with is its parent's word.
+        let is_brief = |task: &Task| task.parent.is_some() && task.prompt.is_none();
+        let is_said =
+            matches!(event, Event::UserSaid { .. }) && self.task(id).is_some_and(|task| !is_brief(task));
+        if is_said || *event == Event::BudgetReset {
+            self.tasks_before = self.tasks.len();
         }
         match self.places.get(id) {
             Some(&place) => self.tasks[place].apply(event, seq, at),
@@ -325,9 +335,14 @@ impl Tree {
     /// tasks may have opened some.
     fn beyond_limits(&self, task: &Task) -> Option<PolicyDecision> {
         let (depth, branches) = (task.limits.depth, task.limits.branches);
+        // The root is none. Those that still work count, whenever they began.
+        let counts = |(place, task): &(usize, &Task)| {
+            task.parent.is_some() && (*place >= self.tasks_before || !task.state().is_final())
+        };
+        let begun = self.tasks.iter().enumerate().filter(counts).count();
         let reason = if self.depth(task) >= depth as usize {
             replies::too_deep(depth)
-        } else if self.tasks.len() >= branches as usize {
+        } else if begun >= branches as usize {
             replies::too_many_branches(branches)
         } else {
             return None;

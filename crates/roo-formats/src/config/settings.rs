@@ -414,7 +414,7 @@ pub struct Limits {
     pub mistakes: u32,
     /// Maximum depth of delegation.
     pub depth: u32,
-    /// Tasks of a request.
+    /// Branches that begin between two messages of the user, those that still work included.
     pub branches: u32,
     /// Seconds after which a command is ended, in the background too; none for no limit. Without one, a command that has
     /// printed nothing for 10 minutes goes to the background, or is ended where it can't go there.

@@ -383,7 +383,7 @@ fn the_same_subtask_is_not_begun_a_fourth_time() {
 
 #[test]
 fn depth_and_number_of_branches_have_their_limits() {
-    let mut sim = Sim::new(Limits { depth: 2, branches: 4, ..LIMITS });
+    let mut sim = Sim::new(Limits { depth: 2, branches: 3, ..LIMITS });
     let one = sim.delegates(&root(), &["A"]);
     let two = sim.delegates(&one[0], &["B"]);
     sim.says(&two[0], &[ModelAnswer::Delegate("C")]);
@@ -399,7 +399,38 @@ fn depth_and_number_of_branches_have_their_limits() {
     sim.allows(&one[0]);
     let (status, text) = sim.results(&one[0]).pop().unwrap();
     assert_eq!(status, ToolStatus::Failed);
-    assert!(text.contains("4 branches"), "{text}");
+    assert!(text.contains("3 branches"), "{text}");
+}
+
+#[test]
+fn branches_are_counted_anew_after_a_message_of_the_user() {
+    let mut sim = Sim::new(Limits { branches: 2, ..LIMITS });
+    for _ in 0..3 {
+        for title in ["A", "B"] {
+            let branch = sim.delegates(&root(), &[title]).remove(0);
+            sim.completes(&branch, "Done.");
+        }
+        sim.says(&root(), &[ModelAnswer::Delegate("C")]);
+        sim.allows(&root());
+        let (_, text) = sim.results(&root()).pop().unwrap();
+        assert!(text.contains("2 branches have been begun since the user last said something"), "{text}");
+        sim.input(&root(), said("Go on."));
+        sim.says(&root(), &[ModelAnswer::Read]);
+        sim.allows(&root());
+        sim.input(&root(), Input::ToolDone(done()));
+    }
+    let open = sim.delegates(&root(), &["A"]);
+    sim.input(&open[0], said("Go on."));
+    sim.says(&open[0], &[ModelAnswer::Read]);
+    sim.allows(&open[0]);
+    sim.input(&open[0], Input::ToolDone(done()));
+    sim.delegates(&open[0], &["B"]);
+    let innermost = sim.ids().pop().unwrap();
+    sim.says(&innermost, &[ModelAnswer::Delegate("C")]);
+    sim.allows(&innermost);
+    let (status, _) = sim.results(&innermost).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed, "those that still work count");
+    replay(&root(), &sim.log).unwrap();
 }
 
 #[test]
@@ -433,6 +464,10 @@ fn whoever_wants_no_more_is_not_asked_again() {
     sim.input(&branches[0], answer);
     assert!(sim.tree.tasks().iter().all(|task| task.state().is_final()), "{:#?}", sim.tree.nodes());
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
+}
+
+fn said(text: &str) -> Input {
+    Input::Send { text: text.into(), images: vec![], when: SendWhen::Now }
 }
 
 #[test]
@@ -718,7 +753,9 @@ impl Sim {
     /// Checks the invariants of every moment.
     fn check(&self) {
         let tasks = self.tree.tasks();
-        assert!(tasks.len() <= LIMITS.branches as usize, "too many branches");
+        let begun = tasks.len().saturating_sub(self.tree.tasks_before.max(1));
+        let working = tasks.iter().filter(|task| task.parent.is_some() && !task.state().is_final()).count();
+        assert!(begun.max(working) <= LIMITS.branches as usize, "too many branches");
         for task in tasks {
             assert!(self.tree.depth(task) <= LIMITS.depth as usize, "too deep");
             if let Some(parent) = self.tree.parent(task).filter(|_| task.state().is_final()) {

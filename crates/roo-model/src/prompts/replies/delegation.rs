@@ -99,12 +99,11 @@ pub fn too_deep(limit: u32) -> String {
     )
 }
 
-/// To a delegation beyond the request's last branch.
+/// To a delegation beyond the last branch that may be begun for a message of the user.
 pub fn too_many_branches(limit: u32) -> String {
     format!(
-        "Not delegated: this request has used up its {limit} branches. Finish with what there is, or end with what \
-         remains \
-         to be done."
+        "Not delegated: {limit} branches have been begun since the user last said something, and no more may be. Finish \
+         with what there is, ask the user, or end with what remains to be done."
     )
 }
 
@@ -241,7 +240,7 @@ mod tests {
             context_not_saved(0, "the disk is full").contains("the disk is full\nThat was the last attempt")
         );
         assert!(too_deep(8).contains("at most 8 deep"));
-        assert!(too_many_branches(64).contains("its 64 branches"));
+        assert!(too_many_branches(64).contains("64 branches have been begun"));
         let text = tried_too_often("code", "Count pages", 3);
         assert!(text.contains("\"Count pages\" has had 3 attempts by the mode 'code'"), "{text}");
     }
