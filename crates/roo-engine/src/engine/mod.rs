@@ -83,7 +83,7 @@ use roo_model::prompts::{self, Brief, Place};
 use roo_model::providers::ModelSource;
 use roo_protocol::context::{ContextGetResult, ContextRestoreParams};
 use roo_protocol::error::ErrorKind;
-use roo_protocol::event::Event as WireEvent;
+use roo_protocol::event::{Event as WireEvent, EventParams};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::review::Hunk;
@@ -832,8 +832,18 @@ impl Engine {
         }
         let mut follower = self.follow(task, item.seq).await?;
         self.cancel(task).await?;
+        let is_end = |params: &Arc<EventParams>| {
+            let state = match &params.event {
+                WireEvent::TaskState { state, .. } => Some(*state),
+                _ => None,
+            };
+            params.task_id.is_root() && state.is_some_and(TaskState::is_final)
+        };
         while !self.get(task).await?.item.state.is_final() {
-            follower.next(|| self.now()).await?;
+            // It may go on behind its end, as its user has said something in the meantime.
+            if follower.next(|| self.now()).await?.iter().any(is_end) {
+                break;
+            }
         }
         Ok(None)
     }
@@ -1143,11 +1153,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
-    pub async fn newest_events(
-        &self,
-        task: &TaskId,
-        most: usize,
-    ) -> Result<Vec<roo_protocol::event::EventParams>, EngineError> {
+    pub async fn newest_events(&self, task: &TaskId, most: usize) -> Result<Vec<EventParams>, EngineError> {
         let root = task.root();
         let directory = self.readable(&root).await?;
         let read = roo_durable::spawn_blocking(move || journal::newest_events(&directory, &root, most));

@@ -606,6 +606,9 @@ impl Task {
     /// Ends the task when its open calls have their results.
     fn begin_ending(&mut self, ending: Ending) {
         if let Lifecycle::Open(open) = &mut self.lifecycle {
+            if open.ending.is_none() {
+                open.waited_before_end = self.queue.iter().map(|item| item.id.clone()).collect();
+            }
             open.ending = Some(ending);
         }
     }

@@ -23,6 +23,8 @@ pub struct OpenTask {
     pub(super) interrupted: bool,
     /// Pending end; open calls get their results first.
     pub(super) ending: Option<Ending>,
+    /// Ids of the messages that waited when that was decided on.
+    pub(super) waited_before_end: Vec<String>,
 }
 
 /// Phase of a task that has not ended.
@@ -64,7 +66,13 @@ pub enum Phase {
 impl Lifecycle {
     /// A task that is to make a model request.
     pub(super) fn open() -> Self {
-        Self::Open(OpenTask { phase: Phase::FIRST_ATTEMPT, interrupted: false, ending: None })
+        let waited_before_end = vec![];
+        Self::Open(OpenTask {
+            phase: Phase::FIRST_ATTEMPT,
+            interrupted: false,
+            ending: None,
+            waited_before_end,
+        })
     }
 
     /// The state as clients name it.

@@ -24,7 +24,7 @@ const LONGEST_ACTION: usize = 80;
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
-    let Some(OpenTask { phase, interrupted, ending }) = task.as_open() else { return vec![] };
+    let Some(OpenTask { phase, interrupted, ending, .. }) = task.as_open() else { return vec![] };
     if let Some(ending) = ending {
         return conclude(task, ending);
     }
@@ -94,8 +94,26 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             usage: task.totals.usage,
             tool_usage: task.totals.tools.clone(),
         });
+        events.extend(answer_late_messages(task));
     }
     events
+}
+
+/// Lets a request go on behind its end where its user has said something since that was decided on: nobody else would
+/// answer.
+fn answer_late_messages(task: &Task) -> Vec<Event> {
+    let Some(open) = task.as_open().filter(|open| !open.interrupted && task.parent.is_none()) else {
+        return vec![];
+    };
+    let is_late = |item: &QueueItem| !open.waited_before_end.contains(&item.id);
+    if !task.queue.iter().any(is_late) {
+        return vec![];
+    }
+    let at_once = |item: &QueueItem| match is_late(item) {
+        true => QueueItem { when: SendWhen::Now, ..item.clone() },
+        false => item.clone(),
+    };
+    vec![Event::QueueChanged { items: task.queue.iter().map(at_once).collect() }, Event::Resumed]
 }
 
 /// Events that the stage of the current call leads to.
@@ -194,7 +212,7 @@ pub(super) fn halt(task: &Task) -> Vec<Event> {
 
 /// The one effect that the state calls for.
 pub fn wanted(task: &Task) -> Option<Effect> {
-    let OpenTask { phase, interrupted: false, ending } = task.as_open()? else { return None };
+    let OpenTask { phase, interrupted: false, ending, .. } = task.as_open()? else { return None };
     if task.closes_worktree() {
         return Some(Effect::CloseWorktree);
     }

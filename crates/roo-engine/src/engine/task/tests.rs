@@ -611,6 +611,21 @@ mod background {
     }
 
     #[test]
+    fn what_is_said_while_the_commands_of_a_completed_task_end_is_answered() {
+        let mut sim = serving();
+        sim.says([complete("Done.")]);
+        sim.allow();
+        sim.send("And the tests?");
+        let events = command_ends(&mut sim);
+        let completed = |event: &Event| matches!(event, Event::Ended { state: EndState::Completed, .. });
+        assert!(events.iter().any(completed), "{events:?}");
+        assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+        let is_it = |item: &Item| matches!(item, Item::User { text, .. } if text.contains("And the tests?"));
+        assert!(sim.task.conversation.items().iter().any(is_it), "{:?}", sim.task.conversation);
+        assert_eq!(sim.queue(), [""; 0]);
+    }
+
+    #[test]
     fn a_command_has_ended_with_its_server_and_its_model_is_told() {
         let mut sim = serving();
         sim.killed();
@@ -1575,16 +1590,47 @@ mod cancelling {
     fn a_tool_that_runs_comes_to_its_end_first() {
         let mut sim = Sim::calling([command("make"), read("b")]);
         sim.allow();
+        sim.send("And then?");
         sim.input(Input::Cancel);
         assert!(sim.task.is_cancelling());
         assert!(matches!(sim.wanted(), Some(Effect::RunTool { .. })));
-        sim.send("And then?");
         sim.input(Input::ToolDone(outcome(ToolStatus::Interrupted, "Killed.")));
         assert_eq!(sim.task.state(), TaskState::Cancelled);
         assert_eq!(sim.statuses(), [ToolStatus::Interrupted, ToolStatus::Skipped]);
         let Some(Event::Ended { tool_usage, .. }) = sim.log.last() else { panic!() };
         assert_eq!(tool_usage.0["execute_command"].attempts, 1, "the last call counts, too");
         assert_eq!(sim.queue(), ["And then?"], "what the user said is not lost");
+    }
+
+    #[test]
+    fn what_is_said_while_a_tool_comes_to_its_end_is_answered() {
+        for say in [Sim::send, Sim::send_after_turn] {
+            let mut sim = Sim::calling([command("make"), read("b")]);
+            sim.allow();
+            sim.send_after_turn("Later.");
+            sim.input(Input::Cancel);
+            say(&mut sim, "Do this instead.");
+            let events = sim.input(Input::ToolDone(outcome(ToolStatus::Interrupted, "Killed.")));
+            let cancelled = |event: &Event| matches!(event, Event::Ended { state: EndState::Cancelled, .. });
+            assert!(events.iter().any(cancelled), "{events:?}");
+            assert_eq!(sim.wanted(), calls_model(2));
+            assert!(sim.last_user_text().contains("Do this instead."), "{}", sim.last_user_text());
+            assert_eq!(sim.queue(), ["Later."], "it had waited before");
+            assert_eq!(fold(&sim.log), sim.task);
+        }
+    }
+
+    #[test]
+    fn what_is_said_before_a_kill_waits_for_the_task_to_be_resumed() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.allow();
+        sim.input(Input::Cancel);
+        sim.send("Do this instead.");
+        sim.killed();
+        assert_eq!((sim.task.state(), sim.wanted()), (TaskState::Cancelled, None));
+        assert_eq!(sim.queue(), ["Do this instead."]);
+        sim.input(Input::Resume);
+        assert!(sim.last_user_text().contains("Do this instead."), "{}", sim.last_user_text());
     }
 
     #[test]
