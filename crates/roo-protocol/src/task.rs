@@ -208,7 +208,8 @@ pub struct TaskStartResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SendWhen {
-    /// With the next model request, after the tool that runs now.
+    /// With the next model request, after the tool that runs now. While the task waits for one subtask alone, that one gets
+    /// it; while it waits for several, it gets it after they have ended.
     #[default]
     Now,
     /// At the point where the task would otherwise stop.

@@ -263,7 +263,15 @@ impl Run<'_> {
             let is_own = |record: &&Record<Event>| record.task_id == task.id && !cuts_off(&record.event);
             let own = rest.iter().take(LONGEST_APPEND).take_while(is_own);
             let events: Vec<&Event> = own.map(|record| &record.event).collect();
-            found.extend(task::inputs_of(task, &events).into_iter().map(|input| (task.id.clone(), input)));
+            let inputs = || task::inputs_of(task, &events).into_iter();
+            found.extend(inputs().map(|input| (task.id.clone(), input)));
+            if let Event::QueueChanged { .. } = first.event {
+                // What is said to a task that waits for this one is read by this one.
+                for above in tree.above(task) {
+                    let said = inputs().filter(|(input, _)| matches!(input, Input::Send { .. }));
+                    found.extend(said.map(|input| (above.id.clone(), input)));
+                }
+            }
         }
         let is_first_of_wake = matches!(
             first.event,
@@ -276,8 +284,12 @@ impl Run<'_> {
             // All tasks are woken together, whichever of them the input was for.
             for task in tree.tasks() {
                 let own = rest.iter().take(LONGEST_APPEND).filter(|record| record.task_id == task.id);
-                let inputs = task::wakes(own.map(|record| &record.event));
-                found.extend(inputs.into_iter().map(|input| (task.id.clone(), (input, 0))));
+                let inputs = || task::wakes(own.clone().map(|record| &record.event)).into_iter();
+                found.extend(inputs().map(|input| (task.id.clone(), (input, 0))));
+                for above in tree.above(task) {
+                    let said = inputs().filter(|input| matches!(input, Input::Send { .. }));
+                    found.extend(said.map(|input| (above.id.clone(), (input, 0))));
+                }
             }
         }
         found

@@ -67,6 +67,7 @@ pub(crate) use self::context::Excess;
 pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequest, RequestFrame};
 pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
+pub(super) use self::decide::queue_for;
 pub use self::guard::LoopGuard;
 pub(in crate::engine) use self::input::PromptPlace;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
@@ -576,6 +577,39 @@ impl Task {
         let mut items = self.queue.clone();
         items.push(QueueItem { id: format!("m{}", self.number()), text, images, when });
         Event::QueueChanged { items }
+    }
+
+    /// Returns whether it does nothing but wait for subtasks.
+    pub(super) fn awaits_subtasks(&self) -> bool {
+        self.batch().is_some_and(|batch| batch.current().is_none()) && self.has_open_branches()
+    }
+
+    /// Tells its user that the message sent next waits for its subtasks.
+    pub(super) fn waits_for_subtasks(&self) -> Message {
+        let text = "Several subtasks work at the same time, so your message waits for all of them. Send it to one of them to \
+                    have it read sooner.";
+        let id = MessageId::new(format!("m{}.waits", self.number()));
+        Message { id, kind: MessageKind::Say(Say::Error), text: text.to_owned(), images: vec![] }
+    }
+
+    /// The queue with what a subtask has left unread; none where there is nothing new.
+    pub(super) fn with_returned(&self, unread: &[QueueItem]) -> Option<Event> {
+        let is_new = |item: &&QueueItem| self.queue.iter().all(|known| known.id != item.id);
+        let new: Vec<QueueItem> = unread.iter().filter(is_new).cloned().collect();
+        let all = || self.queue.iter().cloned().chain(new.iter().cloned()).collect();
+        (!new.is_empty()).then(|| Event::QueueChanged { items: all() })
+    }
+
+    /// The queue without anything; none where it is empty.
+    pub(super) fn without_queue(&self) -> Option<Event> {
+        (!self.queue.is_empty()).then(|| Event::QueueChanged { items: vec![] })
+    }
+
+    /// Takes note of messages below it that waited when its end was decided on.
+    pub(super) fn note_waiting(&mut self, ids: Vec<String>) {
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.waited_before_end.extend(ids);
+        }
     }
 
     /// Returns whether its commands in the background are ended before it ends. Those of a branch that has done its

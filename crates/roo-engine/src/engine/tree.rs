@@ -160,6 +160,7 @@ impl Tree {
         if is_said || *event == Event::BudgetReset {
             self.tasks_before = self.tasks.len();
         }
+        let was_ending = self.task(id).is_some_and(Task::is_ending);
         match self.places.get(id) {
             Some(&place) => self.tasks[place].apply(event, seq, at),
             None => {
@@ -167,6 +168,14 @@ impl Tree {
                     self.places.insert(id.clone(), self.tasks.len());
                     self.tasks.push(task);
                 }
+            }
+        }
+        if !was_ending && self.task(id).is_some_and(Task::is_ending) {
+            // What waits below comes back to it, and has waited all the same.
+            let below = self.tasks.iter().filter(|task| task.id != *id && self.is_within(&task.id, id));
+            let waiting = below.flat_map(|task| &task.queue).map(|item| item.id.clone()).collect();
+            if let Some(&place) = self.places.get(id) {
+                self.tasks[place].note_waiting(waiting);
             }
         }
         if let Event::Ended { .. } = event {
@@ -326,9 +335,14 @@ impl Tree {
         RequestBudget { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
     }
 
+    /// The tasks above this one, the nearest first.
+    pub(super) fn above(&self, task: &Task) -> impl Iterator<Item = &Task> {
+        std::iter::successors(self.parent(task), |above| self.parent(above))
+    }
+
     /// Number of tasks above this one.
     fn depth(&self, task: &Task) -> usize {
-        std::iter::successors(self.parent(task), |above| self.parent(above)).count()
+        self.above(task).count()
     }
 
     /// Returns the reason why a task may not open another branch. Asked when the gate has judged: while it did, other
@@ -373,13 +387,16 @@ impl Tree {
             input => input,
         };
         let wakes = matches!(input, Input::Resume | Input::Send { .. });
-        let mut facts = vec![];
-        if wakes && self.tasks.iter().any(Task::is_interrupted) {
-            // A request goes on as a whole: a branch alone could end, and nobody would take its result.
-            for other in self.tasks.iter().filter(|other| other.is_interrupted() && other.id != *id) {
-                facts.extend(facts_of(other, task::decide(other, Input::Resume, at)));
-            }
+        let reader = match &input {
+            Input::Send { when: SendWhen::Now, .. } => self.reader_of(task),
+            _ => Reader::Itself,
+        };
+        if let (Reader::Branch(branch), Input::Send { text, images, .. }) = (&reader, &input) {
+            let mut facts = self.wake_others(&branch.id, at);
+            facts.extend(facts_of(branch, task::queue_for(branch, text.clone(), images.clone())));
+            return facts;
         }
+        let mut facts = if wakes { self.wake_others(id, at) } else { vec![] };
         let stops = self.stops_request(task, &input);
         let told = match &input {
             Input::WorktreeMade(Err(reason)) => self.tell_unavailable(task, reason),
@@ -387,10 +404,36 @@ impl Tree {
         };
         facts.extend(facts_of(task, task::decide(task, input, at)));
         facts.extend(told.filter(|_| !facts.is_empty()));
+        if let Reader::OneOfSeveral = reader {
+            facts.push((task.id.clone(), Event::Shown { message: task.waits_for_subtasks() }));
+        }
         if let Some(reason) = stops {
             facts.push((self.root().id.clone(), Event::Halted { reason }));
         }
         facts
+    }
+
+    /// Lets all other tasks go on that are interrupted. A request goes on as a whole: a branch alone could end, and nobody would
+    /// take its result.
+    fn wake_others(&self, id: &TaskId, at: i64) -> Vec<Fact> {
+        let others = self.tasks.iter().filter(|other| other.is_interrupted() && other.id != *id);
+        others.flat_map(|other| facts_of(other, task::decide(other, Input::Resume, at))).collect()
+    }
+
+    /// The task that reads what the user says to this one now: while it waits for one subtask alone, that one or the one
+    /// below it that works.
+    fn reader_of(&self, task: &Task) -> Reader<'_> {
+        if !task.awaits_subtasks() {
+            return Reader::Itself;
+        }
+        let mut open = task.open_subtasks();
+        let (Some((child, _)), None) = (open.next(), open.next()) else { return Reader::OneOfSeveral };
+        let works = |child: &&Task| !child.state().is_final() && !child.is_ending();
+        let Some(child) = self.task(child).filter(works) else { return Reader::Itself };
+        match self.reader_of(child) {
+            Reader::Itself => Reader::Branch(child),
+            below => below,
+        }
     }
 
     /// Tells the user once for all branches of a task that they get no work trees.
@@ -479,10 +522,12 @@ impl Tree {
         if let Some((_, Event::Ended { state, result, reason, .. })) = facts.last()
             && let Some(parent) = self.parent(task)
         {
+            let returned = facts_of_return(parent, task);
             let text = result.as_deref().or(reason.as_deref());
             let note = task.worktree_note(*state == EndState::Completed);
             let event = task::branch_result(parent, &task.id, *state, text, note);
             facts.extend(event.map(|event| (parent.id.clone(), event)));
+            facts.splice(..0, returned);
         }
         facts
     }
@@ -569,6 +614,22 @@ impl Tree {
             })
             .collect()
     }
+}
+
+/// Who reads what the user says to a task.
+enum Reader<'a> {
+    /// The task itself.
+    Itself,
+    /// The branch for which it waits.
+    Branch(&'a Task),
+    /// One of several branches for which it waits: nobody can say which.
+    OneOfSeveral,
+}
+
+/// Gives the messages that a branch leaves unread when it ends to its parent, before it ends: they must not be lost.
+fn facts_of_return(parent: &Task, branch: &Task) -> Vec<Fact> {
+    let facts = [(parent, parent.with_returned(&branch.queue)), (branch, branch.without_queue())];
+    facts.into_iter().filter_map(|(task, event)| Some((task.id.clone(), event?))).collect()
 }
 
 fn facts_of(task: &Task, events: Vec<Event>) -> Vec<Fact> {

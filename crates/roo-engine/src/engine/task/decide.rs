@@ -185,6 +185,14 @@ pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhe
     events
 }
 
+/// Puts down what the user says to a task above this one, which waits for it: it is read with the next request, and answers
+/// no question.
+pub(in crate::engine) fn queue_for(task: &Task, text: String, images: Vec<String>) -> Vec<Event> {
+    let mut events = resume(task);
+    events.push(task.queue_with(text, images, SendWhen::Now));
+    events
+}
+
 pub(super) fn edit_queue(task: &Task, edit: impl FnOnce(&mut Vec<QueueItem>)) -> Vec<Event> {
     let mut items = task.queue.clone();
     edit(&mut items);

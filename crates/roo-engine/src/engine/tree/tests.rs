@@ -470,6 +470,108 @@ fn said(text: &str) -> Input {
     Input::Send { text: text.into(), images: vec![], when: SendWhen::Now }
 }
 
+impl Sim {
+    fn queue(&self, id: &TaskId) -> Vec<&str> {
+        self.task(id).queue.iter().map(|item| item.text.as_str()).collect()
+    }
+
+    /// The newest message of the user in a task's conversation.
+    fn newest_words(&self, id: &TaskId) -> String {
+        let items: Vec<&Item> = self.task(id).conversation.items().iter().collect();
+        let text = items.iter().rev().find_map(|item| match item {
+            Item::User { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        text.unwrap_or_default()
+    }
+}
+
+#[test]
+fn what_is_said_to_a_task_that_waits_is_read_by_the_branch_that_works() {
+    let mut sim = Sim::new(LIMITS);
+    let outer = sim.delegates(&root(), &["A"]).remove(0);
+    let inner = sim.delegates(&outer, &["B"]).remove(0);
+    sim.input(&root(), said("Only the tests."));
+    assert_eq!((sim.queue(&root()), sim.queue(&inner)), (vec![], vec!["Only the tests."]));
+    sim.completes(&inner, "Too early.");
+    assert!(!sim.task(&inner).state().is_final());
+    assert_eq!(sim.newest_words(&inner), "<user_message>\nOnly the tests.\n</user_message>");
+    sim.completes(&inner, "Tested.");
+    sim.completes(&outer, "Done.");
+    sim.input(&root(), said("And now?"));
+    assert_eq!(sim.queue(&root()), ["And now?"], "it waits for no branch any more");
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn what_is_said_to_a_task_that_waits_answers_no_question_of_its_branch() {
+    for is_killed in [false, true] {
+        let mut sim = Sim::new(LIMITS);
+        let branch = sim.delegates(&root(), &["A"]).remove(0);
+        sim.says(&branch, &[ModelAnswer::Question]);
+        sim.allows(&branch);
+        if is_killed {
+            sim.killed_at(sim.log.len());
+        }
+        sim.input(&root(), said("Only the tests."));
+        assert!(sim.tree.tasks().iter().all(|task| !task.is_interrupted()));
+        assert!(sim.task(&branch).question().is_some());
+        assert_eq!(sim.queue(&branch), ["Only the tests."]);
+        replay(&root(), &sim.log).unwrap();
+    }
+}
+
+#[test]
+fn what_is_said_while_several_branches_work_waits_and_its_user_is_told_so() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.input(&root(), said("Only the tests."));
+    assert_eq!(sim.queue(&root()), ["Only the tests."]);
+    let Some(Record { event: Event::Shown { message }, .. }) = sim.log.last() else { panic!() };
+    assert!(message.text.contains("your message waits for all of them"), "{}", message.text);
+    sim.completes(&branches[0], "Done.");
+    sim.input(&root(), said("Be quick."));
+    assert_eq!(sim.queue(&branches[1]), ["Be quick."], "one is left");
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn what_a_branch_has_not_read_when_it_ends_is_read_by_its_parent() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.input(&root(), said("Only the tests."));
+    sim.input(&branch, Input::Cancel);
+    assert_eq!((sim.queue(&root()), sim.queue(&branch)), (vec![], vec![]));
+    assert_eq!(sim.newest_words(&root()), "<user_message>\nOnly the tests.\n</user_message>");
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn what_was_said_before_a_request_is_cancelled_does_not_let_it_go_on() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.says(&branch, &[ModelAnswer::Command]);
+    sim.allows(&branch);
+    sim.input(&root(), said("Only the tests."));
+    sim.input(&root(), Input::Cancel);
+    sim.input(&branch, Input::ToolDone(done()));
+    assert_eq!(
+        (sim.tree.root().state(), sim.queue(&root())),
+        (TaskState::Cancelled, vec!["Only the tests."])
+    );
+    let mut late = Sim::new(LIMITS);
+    let branch = late.delegates(&root(), &["A"]).remove(0);
+    late.says(&branch, &[ModelAnswer::Command]);
+    late.allows(&branch);
+    late.input(&root(), Input::Cancel);
+    late.input(&root(), said("Only the tests."));
+    late.input(&branch, Input::ToolDone(done()));
+    assert_eq!(late.tree.root().state(), TaskState::Running);
+    for sim in [sim, late] {
+        replay(&root(), &sim.log).unwrap();
+    }
+}
+
 #[test]
 fn a_result_that_is_too_long_is_not_cut_but_sent_back() {
     let mut sim = Sim::new(LIMITS);
