@@ -122,6 +122,43 @@ async fn what_is_hidden_can_not_be_read() {
 }
 
 #[tokio::test]
+async fn what_programs_keep_of_their_user_at_home_can_not_be_read() {
+    let fixture = Fixture::new().await;
+    let places = [
+        ".config/sops/age/keys.txt",
+        ".config/github-copilot/apps.json",
+        ".config/microsoft-edge/Default/Cookies",
+        ".config/solana/id.json",
+        ".local/share/fish/fish_history",
+        ".local/share/opencode/auth.json",
+        ".mylogin.cnf",
+        ".psql_history-app",
+        ".pulumi/credentials.json",
+        ".qwen/oauth_creds.json",
+        ".thunderbird/x.default/logins.json",
+        ".var/app/org.mozilla.firefox/.mozilla/firefox/x/logins.json",
+        "snap/firefox/common/.mozilla/firefox/x/cookies.sqlite",
+    ];
+    // What is beside them is needed by the programs themselves.
+    let neighbours = [".pulumi/bin/pulumi", ".local/share/fish/config", ".config/tool/config"];
+    for name in places.iter().chain(&neighbours) {
+        let path = fixture.at("home").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("canary of {name}")).unwrap();
+    }
+    for name in places {
+        let path = fixture.at("home").join(name).display().to_string();
+        let (status, output) = fixture.sh(&format!("cat {path}; ! test -s {path}")).await;
+        assert_eq!(status, Status::Code(0), "{name}: {output}");
+        assert!(!output.contains("canary of"), "{output}");
+    }
+    for name in neighbours {
+        let path = fixture.at("home").join(name).display().to_string();
+        fixture.check(&format!("cat {path}"), &format!("canary of {name}")).await;
+    }
+}
+
+#[tokio::test]
 async fn below_the_temporary_directory_only_what_is_named_is_seen_as_it_is() {
     let fixture = Fixture::below(Path::new("/tmp"), Sandbox::find(helper()).await);
     let home = fixture.at("home");

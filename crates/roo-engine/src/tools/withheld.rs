@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::policy::{GitUse, Signing, SigningMethod};
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::egress::{EgressDecision, HostPattern, Preset, Reason};
-use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, personal};
+use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, never_granted};
 use roo_text::render::exact_line;
 use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
@@ -300,8 +300,7 @@ impl NamedPlaces<'_> {
     /// `.rooignore` names nor what is the server's own.
     fn may_be_read(&self, path: &Path) -> bool {
         if self.credentials.iter().any(|known| known == path) {
-            let Some(home) = self.home.as_ref().filter(|home| path.starts_with(home)) else { return false };
-            return !personal(home).iter().any(|known| known == path);
+            return !never_granted(self.home.as_deref()).iter().any(|known| known == path);
         }
         let place = path.to_str().and_then(|text| self.workspace.resolve(text, Purpose::Read).ok());
         place.is_some_and(|place| self.workspace.read_access(&place) == ReadAccess::Secret)

@@ -199,94 +199,6 @@ fn check(path: &Path) -> Result<(), ConfinementError> {
     if path.is_absolute() && plain { Ok(()) } else { Err(ConfinementError::NotReal(path.to_owned())) }
 }
 
-/// Credentials of tools, below home.
-const TOOL_CREDENTIALS: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".oci",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/hub",
-    ".config/glab-cli",
-    ".config/containers/auth.json",
-    ".config/git/credentials",
-    ".config/doctl",
-    ".config/rclone",
-    ".netrc",
-    "_netrc",
-    ".git-credentials",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".gem/credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".terraform.d/credentials.tfrc.json",
-    ".terraformrc",
-    ".pgpass",
-    ".my.cnf",
-    ".s3cfg",
-    ".boto",
-    ".databrickscfg",
-    ".snowflake",
-    ".huggingface/token",
-    ".cache/huggingface/token",
-];
-
-/// Private files of a user at home: keys, passwords, browsers, histories, other agents.
-const PERSONAL: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".1password",
-    ".vault-token",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".config/op",
-    ".config/chromium",
-    ".config/google-chrome",
-    ".config/BraveSoftware",
-    ".config/Signal",
-    ".mozilla",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".node_repl_history",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".gemini",
-];
-
-/// Credentials of the machine.
-const MACHINE_CREDENTIALS: &[&str] =
-    &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
-
-/// The places that exist where a user and the machine keep credentials, for [`Confinement::hidden`].
-/// Links are resolved: what is hidden is what they lead to.
-pub fn credentials(home: Option<&Path>) -> Vec<PathBuf> {
-    let below_home =
-        home.into_iter().flat_map(|home| existing(home, TOOL_CREDENTIALS).chain(existing(home, PERSONAL)));
-    let machine = MACHINE_CREDENTIALS.iter().filter_map(|path| Path::new(path).canonicalize().ok());
-    below_home.chain(machine).collect()
-}
-
-/// Those of [`credentials`] that a user keeps for nobody else, which no command is ever granted.
-pub fn personal(home: &Path) -> Vec<PathBuf> {
-    existing(home, PERSONAL).collect()
-}
-
-fn existing<'a>(home: &'a Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
-    names.iter().filter_map(|name| home.join(name).canonicalize().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,17 +262,5 @@ mod tests {
             let confinement = Confinement { writable: vec![path.into()], ..Confinement::default() };
             assert!(matches!(confinement.places(), Err(ConfinementError::Everything)), "{path}");
         }
-    }
-
-    #[test]
-    fn credentials_that_exist_are_found_where_they_really_are() {
-        let home = tempfile::tempdir().unwrap();
-        let home = home.path().canonicalize().unwrap();
-        std::fs::create_dir_all(home.join("keys")).unwrap();
-        std::fs::write(home.join(".netrc"), "x").unwrap();
-        std::os::unix::fs::symlink("keys", home.join(".ssh")).unwrap();
-        let found = credentials(Some(&home));
-        assert!(found.contains(&home.join("keys")) && found.contains(&home.join(".netrc")), "{found:?}");
-        assert!(!found.iter().any(|path| path.ends_with(".aws")));
     }
 }

@@ -26,6 +26,7 @@ mod caller;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod connections;
+mod credentials;
 #[cfg(target_os = "linux")]
 mod helper;
 mod helper_program;
@@ -65,9 +66,8 @@ mod system_calls;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub use confinement::{
-    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials, personal,
-};
+pub use confinement::{Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute};
+pub use credentials::{credentials, never_granted};
 pub use helper_program::Helper;
 pub use helper_protocol::{Active, LeftRunning, Mechanism};
 pub use journal::{BeforeImage, Journal, MovedDirectory};
