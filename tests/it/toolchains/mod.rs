@@ -3,6 +3,7 @@
 
 mod cargo;
 mod git;
+mod homes;
 mod hooks;
 mod native;
 mod network;

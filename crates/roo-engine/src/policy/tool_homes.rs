@@ -43,6 +43,7 @@ impl ToolHome {
 const TOOL_HOMES: &[ToolHome] = &[
     home(&[".cache"], Some(("XDG_CACHE_HOME", "")), &[("XDG_CACHE_HOME", "", "")]),
     home(&[".cargo"], Some(("CARGO_HOME", "")), &[("CARGO_HOME", "", "cargo")]),
+    home(&[".rustup"], Some(("RUSTUP_HOME", "")), &[]),
     home(&[".npm"], Some(("npm_config_cache", "")), &[("npm_config_cache", "", "npm")]),
     home(&[".yarn/berry"], Some(("YARN_GLOBAL_FOLDER", "")), &[("YARN_GLOBAL_FOLDER", "", "yarn-berry")]),
     home(&[], Some(("YARN_CACHE_FOLDER", "")), &[("YARN_CACHE_FOLDER", "", "yarn")]),
@@ -50,6 +51,8 @@ const TOOL_HOMES: &[ToolHome] = &[
     home(&[".bun"], Some(("BUN_INSTALL", "")), &[("BUN_INSTALL_CACHE_DIR", "", "bun")]),
     home(&[], Some(("DENO_DIR", "")), &[("DENO_DIR", "", "deno")]),
     home(&[".nvm/versions"], Some(("NVM_DIR", "versions")), &[]),
+    home(&[".local/share/fnm", ".fnm"], Some(("FNM_DIR", "")), &[]),
+    home(&[".volta"], Some(("VOLTA_HOME", "")), &[]),
     home(&[], Some(("PIP_CACHE_DIR", "")), &[("PIP_CACHE_DIR", "", "pip")]),
     home(&[], Some(("UV_CACHE_DIR", "")), &[("UV_CACHE_DIR", "", "uv")]),
     home(&[], Some(("POETRY_CACHE_DIR", "")), &[("POETRY_CACHE_DIR", "", "poetry")]),
@@ -62,6 +65,8 @@ const TOOL_HOMES: &[ToolHome] = &[
     home(&[".local/bin", ".local/pipx", ".local/share/virtualenvs"], None, &[]),
     home(&[".pyenv/versions"], Some(("PYENV_ROOT", "versions")), &[]),
     home(&[".pyenv/shims"], Some(("PYENV_ROOT", "shims")), &[]),
+    home(&[".conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge"], None, &[]),
+    home(&["micromamba"], Some(("MAMBA_ROOT_PREFIX", "")), &[]),
     home(&["go/pkg"], Some(("GOPATH", "pkg")), &[("GOPATH", "", "go")]),
     home(&["go/bin"], Some(("GOPATH", "bin")), &[]),
     home(&[], Some(("GOCACHE", "")), &[("GOCACHE", "", "go-build")]),
@@ -69,7 +74,12 @@ const TOOL_HOMES: &[ToolHome] = &[
     home(&[], Some(("CCACHE_DIR", "")), &[("CCACHE_DIR", "", "ccache")]),
     home(&[], Some(("SCCACHE_DIR", "")), &[("SCCACHE_DIR", "", "sccache")]),
     home(&[".gradle"], Some(("GRADLE_USER_HOME", "")), &[("GRADLE_USER_HOME", "", "gradle")]),
-    home(&[".m2"], None, &[("MAVEN_ARGS", "-Dmaven.repo.local=", "maven")]),
+    // Maven before 3.9 doesn't know the first of these.
+    home(
+        &[".m2"],
+        None,
+        &[("MAVEN_ARGS", "-Dmaven.repo.local=", "maven"), ("MAVEN_OPTS", "-Dmaven.repo.local=", "maven")],
+    ),
     home(&[".ivy2", ".sbt", ".android"], None, &[]),
     home(&[".nuget"], None, &[("NUGET_PACKAGES", "", "nuget")]),
     home(&[".local/share/NuGet"], None, &[("NUGET_HTTP_CACHE_PATH", "", "nuget-http")]),
@@ -89,6 +99,10 @@ const TOOL_HOMES: &[ToolHome] = &[
     home(&[".stack"], Some(("STACK_ROOT", "")), &[("STACK_ROOT", "", "stack")]),
     home(&[".cabal"], Some(("CABAL_DIR", "")), &[("CABAL_DIR", "", "cabal")]),
     home(&[".julia"], None, &[]),
+    // Managers of toolchains of any language.
+    home(&[".local/share/mise"], Some(("MISE_DATA_DIR", "")), &[]),
+    home(&[".asdf"], Some(("ASDF_DATA_DIR", "")), &[]),
+    home(&[".sdkman"], Some(("SDKMAN_DIR", "")), &[]),
 ];
 
 /// Caches that tools keep in the project, where a command may not be allowed to write.

@@ -1,5 +1,6 @@
 //! Probe of the restrictions that this machine supports.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -348,10 +349,36 @@ fn within(environment: &Environment, confinement: &Confinement, mechanism: Mecha
         _ => environment.set("TMPDIR", "/tmp"),
     }
     for (variable, value) in &confinement.variables {
+        // Options go behind those that there are.
+        let options = environment.get(variable).filter(|_| value.as_encoded_bytes().starts_with(b"-"));
+        let value = match options {
+            Some(options) => [options, value].join(OsStr::new(" ")),
+            None => value.clone(),
+        };
         environment.set(variable, value);
+    }
+    if mechanism == Mechanism::Namespaces
+        && let Some(path) = environment.get("PATH")
+    {
+        let path = without_covered(path);
+        environment.set("PATH", path);
     }
     environment
 }
+
+/// A search path whose entries lead past the directories that are covered, in which some managers of toolchains keep links
+/// to the programs of a shell.
+fn without_covered(path: &OsStr) -> OsString {
+    let is_covered = |entry: &Path| COVERED.iter().any(|covered| entry.starts_with(covered));
+    let entries = std::env::split_paths(path).map(|entry| match entry.canonicalize() {
+        Ok(real) if is_covered(&entry) && !is_covered(&real) => real,
+        _ => entry,
+    });
+    std::env::join_paths(entries).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Directories that are empty or private in a mount tree of one's own.
+const COVERED: &[&str] = &["/run", "/var/run", "/tmp", "/var/tmp"];
 
 /// Runs a command in a sandbox that tries what it must not, and looks at what came of it.
 async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String> {
@@ -530,7 +557,26 @@ mod tests {
         assert_eq!(value(&inside, NO_LAZY_FETCH).as_deref(), Some("1"));
         let inside = within(&environment, &confinement, Mechanism::Landlock);
         assert_eq!(value(&inside, "TMPDIR").as_deref(), Some("/t"));
+        let options = Confinement { variables: vec![("MAVEN_OPTS", "-Da=b".into())], ..confinement.clone() };
+        let environment = Environment::chosen([("MAVEN_OPTS".into(), "-Xmx1g".into())]);
+        let inside = within(&environment, &options, Mechanism::Namespaces);
+        assert_eq!(value(&inside, "MAVEN_OPTS").as_deref(), Some("-Xmx1g -Da=b"));
         let online = Confinement { network: Network::On, ..confinement };
         assert_eq!(value(&within(&environment, &online, Mechanism::Namespaces), NO_LAZY_FETCH), None);
+    }
+
+    #[test]
+    fn a_search_path_leads_past_what_is_covered() {
+        // As fnm has it: a link for each shell, to the programs of one version.
+        let shells = tempfile::tempdir_in("/tmp").unwrap();
+        let versions = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap();
+        std::os::unix::fs::symlink(&versions, shells.path().join("17")).unwrap();
+        let path = std::env::join_paths([
+            shells.path().join("17/src"),
+            shells.path().join("absent"),
+            "/usr/bin".into(),
+        ]);
+        let shown = std::env::split_paths(&without_covered(&path.unwrap())).collect::<Vec<_>>();
+        assert_eq!(shown, [versions.join("src"), shells.path().join("absent"), "/usr/bin".into()]);
     }
 }
