@@ -101,6 +101,77 @@ fn of_three_hundred_ordinary_lines_less_than_one_in_fifty_asks() {
 }
 
 #[test]
+fn dependencies_and_what_the_settings_open_are_looked_at_unasked() {
+    // A home outside of `/tmp`, which is private to commands.
+    let project = Project::outside_temp(&[("src/main.rs", "fn main() {}\n")]);
+    let home = project.beside("home");
+    for name in [
+        ".cargo/registry/src/i/a-1.0/lib.rs",
+        ".cargo/registry/src/i/a-1.0/.env",
+        ".cargo/config.toml",
+        ".cargo/credentials.toml",
+        ".rustup/toolchains/stable/lib/core.rs",
+        ".pyenv/versions/3.13/lib/site-packages/p.py",
+        ".m2/repository/a/a.pom",
+        ".cache/pip/http/a",
+        ".cache/own/a",
+        "go/pkg/mod/m/m.go",
+        "opened/a.txt",
+        "opened/.env",
+        "other/a.txt",
+    ] {
+        std::fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        std::fs::write(home.join(name), "fn a() {}\n").unwrap();
+    }
+    let opened = home.join("opened").display().to_string();
+    project.configure(&format!("mode: code\n{CONFINED}\nsandbox: {{ readable: ['{opened}'] }}\n"));
+    project.succeed(&["trust"]);
+    let expected = [
+        ("grep -rn 'fn a' ~/.cargo/registry/src/", "allow"),
+        ("cat $HOME/.rustup/toolchains/stable/lib/core.rs", "allow"),
+        ("head -3 ~/.pyenv/versions/3.13/lib/site-packages/p.py", "allow"),
+        ("ls ~/.m2/repository ~/.cache/pip/http", "allow"),
+        ("sed -n 1,5p ~/go/pkg/mod/m/m.go", "allow"),
+        ("cat ~/opened/a.txt", "allow"),
+        ("cat ~/opened/.env", "ask"),
+        ("cat ~/other/a.txt", "ask"),
+        ("cat ~/.cache/own/a", "ask"),
+        ("cat ~/.cargo/credentials.toml", "ask"),
+        ("cat ~/.cargo/config.toml", "ask"),
+        ("cat ~/.cargo/registry/src/i/a-1.0/.env", "ask"),
+        ("echo x > ~/.cargo/registry/src/i/a-1.0/new", "ask"),
+        ("cat < ~/go/pkg/mod/m/m.go", "allow"),
+    ];
+    let mut check = project.program();
+    check.args(["policy", "check"]);
+    let lines = expected.map(|(line, _)| line);
+    for (answer, (line, expected)) in answers(check, &lines).iter().zip(expected) {
+        assert_eq!(answer["verdict"], expected, "{line}: {answer}");
+    }
+    let judged = |tool: &str, path: &str| {
+        let params = json!({ "path": home.join(path), "regex": "fn" }).to_string();
+        let output = project.run(&["policy", "check", "--tool", tool, "--params", &params]);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["verdict"].as_str().unwrap().to_owned()
+    };
+    for (path, expected) in [
+        (".cargo/registry/src/i/a-1.0/lib.rs", "allow"),
+        ("go/pkg/mod/m/m.go", "allow"),
+        ("opened/a.txt", "allow"),
+        ("opened/.env", "ask"),
+        (".cargo/registry/src/i/a-1.0/.env", "ask"),
+        (".cargo/config.toml", "ask"),
+        (".cargo/credentials.toml", "ask"),
+        ("other/a.txt", "ask"),
+    ] {
+        assert_eq!(judged("read_file", path), expected, "{path}");
+    }
+    assert_eq!(judged("search_files", ".cargo/registry/src"), "allow");
+    // It would find the credentials.
+    assert_eq!(judged("search_files", ".cargo"), "ask");
+}
+
+#[test]
 fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
     let project =
         trusted("autoApprove: { execute: { mode: confined, allow: [[ls]], deny: [[rm], [git, push]] } }");

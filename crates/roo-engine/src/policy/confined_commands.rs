@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::check;
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, Refusal};
+use super::free_places::FreePlaces;
 use super::gate::Gate;
 use super::grant::Grant;
 use super::place_check::{Access, CheckContext};
@@ -266,7 +267,10 @@ impl Walk<'_> {
         if place.location() != Location::Outside {
             return Some(Ok(place));
         }
-        let is_free = is_below(place.absolute(), SYSTEM) || is_below(place.absolute(), PRIVATE);
+        let place = place.absolute();
+        let is_free = is_below(place, SYSTEM)
+            || is_below(place, PRIVATE)
+            || FreePlaces::find(self.gate.policy_context()).contain(place);
         (!is_free).then(|| Err(outside(&path)))
     }
 }

@@ -22,6 +22,7 @@ mod edit;
 mod escaped;
 mod execute;
 mod external_paths;
+mod free_places;
 mod gate;
 mod git;
 mod grant;

@@ -1,6 +1,7 @@
 //! Check that a place may be looked at: one answer for every tool that reads or writes.
 
 use super::decision::{AskReason, Refusal};
+use super::free_places::FreePlaces;
 use super::place_check::{Access, CheckContext, CheckFinding, PlaceCheck};
 use super::rule::{AskRule, RefusalRule};
 use roo_workspace::{ReadAccess, Resolved};
@@ -23,6 +24,8 @@ impl PlaceCheck for ReadAccessCheck {
             ReadAccess::Secret => {
                 return ask(AskRule::Secret, format!("{} may hold secrets", place.display()));
             }
+            // Dependencies and toolchains hold nothing of a user's.
+            ReadAccess::Outside if context.access == Access::Look && is_free(context) => {}
             ReadAccess::Outside => {
                 return ask(AskRule::Outside, format!("{} is outside of the workspace", place.display()));
             }
@@ -34,6 +37,12 @@ impl PlaceCheck for ReadAccessCheck {
         }
         odd_name(place).map_or(CheckFinding::Pass, CheckFinding::Ask)
     }
+}
+
+fn is_free(context: &CheckContext<'_>) -> bool {
+    let place = context.place.absolute();
+    let is_own = || context.policy_context.bounds.is_own(place);
+    FreePlaces::find(context.policy_context).contain_all_of(place) && !is_own()
 }
 
 /// A name that could fool a reader or another system.

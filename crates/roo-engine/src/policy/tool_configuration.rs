@@ -63,6 +63,11 @@ pub(super) fn without_secrets(home: &Path, is_hidden: impl Fn(&Path) -> bool) ->
     found
 }
 
+/// Returns the real paths of the files that there are, whatever they hold.
+pub(super) fn files(home: &Path) -> impl Iterator<Item = PathBuf> {
+    FILES.iter().filter_map(move |(name, _)| home.join(name).canonicalize().ok())
+}
+
 /// Writes what commands see into a private directory.
 ///
 /// # Errors

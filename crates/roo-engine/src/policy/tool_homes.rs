@@ -105,6 +105,70 @@ const TOOL_HOMES: &[ToolHome] = &[
     home(&[".sdkman"], Some(("SDKMAN_DIR", "")), &[]),
 ];
 
+/// The cache of all programs of a user.
+const SHARED_CACHE: (&str, &str) = ("XDG_CACHE_HOME", ".cache");
+/// Caches of build tools in there.
+const SHARED_CACHES: &[&str] = &[
+    "black",
+    "ccache",
+    "composer",
+    "conan",
+    "coursier",
+    "deno",
+    "electron-builder",
+    "esbuild",
+    "go-build",
+    "golangci-lint",
+    "huggingface",
+    "jest",
+    "matplotlib",
+    "meson",
+    "mypy",
+    "node-gyp",
+    "npm",
+    "pip",
+    "pnpm",
+    "pylint",
+    "pypoetry",
+    "rebar3",
+    "ruff",
+    "sccache",
+    "swiftpm",
+    "torch",
+    "typescript",
+    "uv",
+    "vcpkg",
+    "yarn",
+    "zig",
+];
+/// Programs that build tools have fetched, in there.
+const SHARED_PROGRAMS: &[&str] =
+    &["Cypress", "bazel", "bazelisk", "electron", "ms-playwright", "node", "prisma", "puppeteer"];
+
+fn in_shared_cache(
+    home: &Path,
+    lookup: impl Fn(&str) -> Option<OsString>,
+    names: &'static [&'static str],
+) -> impl Iterator<Item = PathBuf> {
+    let (variable, default) = SHARED_CACHE;
+    let named = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let shared = named.unwrap_or_else(|| home.join(default));
+    names.iter().map(move |name| shared.join(name))
+}
+
+/// Returns the real paths of the directories of build tools that exist: sources of dependencies, toolchains and caches, but
+/// not what other programs have cached.
+pub(super) fn tool_directories(home: &Path, lookup: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let (shared, _) = SHARED_CACHE;
+    let tools = TOOL_HOMES.iter().filter(|tool| tool.variable.is_none_or(|(name, _)| name != shared));
+    let own = tools.flat_map(|tool| {
+        let named = tool.named_by(&lookup);
+        named.map_or_else(|| tool.below(Some(home)), |place| vec![place])
+    });
+    let shared = [SHARED_CACHES, SHARED_PROGRAMS].map(|names| in_shared_cache(home, &lookup, names));
+    own.chain(shared.into_iter().flatten()).filter_map(|place| place.canonicalize().ok()).collect()
+}
+
 /// Caches that tools keep in the project, where a command may not be allowed to write.
 const IN_PROJECTS: &[(&str, &str)] = &[("RUFF_CACHE_DIR", "ruff"), ("MYPY_CACHE_DIR", "mypy")];
 
