@@ -244,21 +244,38 @@ struct NamesWithin {
 }
 
 fn find_below(places: &'static [NamesWithin], names: &[String]) -> Option<&'static str> {
-    let is_one = |list: &[&str], name: &String| list.contains(&name.as_str());
-    names.windows(2).find_map(|pair| match pair {
-        [directory, name] => places
-            .iter()
-            .find(|place| is_one(place.directories, directory) && is_one(place.names, name))
-            .map(|place| place.rule),
-        _ => None,
+    // A name may consist of several.
+    let begins = |below: &[String], name: &str| {
+        let parts: Vec<&str> = name.split('/').collect();
+        below.len() >= parts.len() && below.iter().zip(parts).all(|(own, part)| own == part)
+    };
+    (1..names.len()).find_map(|at| {
+        let (above, below) = names.split_at(at);
+        let directory = above.last().map(String::as_str).unwrap_or_default();
+        let mut places = places.iter().filter(|place| place.directories.contains(&directory));
+        places.find(|place| place.names.iter().any(|name| begins(below, name))).map(|place| place.rule)
     })
 }
 
-const TIER_1_BELOW: &[NamesWithin] = &[NamesWithin {
-    directories: &[".github"],
-    names: &["copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents", "skills", "hooks"],
-    rule: ".github/{copilot-instructions.md,instructions,prompts,chatmodes,agents,skills,hooks}",
-}];
+const TIER_1_BELOW: &[NamesWithin] = &[
+    NamesWithin {
+        directories: &[".github"],
+        names: &[
+            "copilot-instructions.md",
+            "instructions",
+            "prompts",
+            "chatmodes",
+            "agents",
+            "skills",
+            "hooks",
+        ],
+        rule: ".github/{copilot-instructions.md,instructions,prompts,chatmodes,agents,skills,hooks}",
+    },
+    // Configuration by which other version control runs programs.
+    NamesWithin { directories: &[".hg"], names: &["hgrc", "hgrc-not-shared"], rule: ".hg/hgrc" },
+    NamesWithin { directories: &[".jj"], names: &["repo/config.toml"], rule: ".jj/repo/config.toml" },
+    NamesWithin { directories: &[".sl"], names: &["config"], rule: ".sl/config" },
+];
 
 const TIER_2_BELOW: &[NamesWithin] = &[
     NamesWithin {
@@ -381,6 +398,10 @@ const TIER_2: &[&str] = &[
     "conftest.py",
     "setup.py",
     ".envrc",
+    "mise.toml",
+    ".mise.toml",
+    "flake.nix",
+    "shell.nix",
     ".devcontainer",
     "dockerfile*",
     "*.pth",
@@ -477,6 +498,9 @@ mod tests {
             "AGENTS.override.md",
             "mcp.json",
             "cline_mcp_settings.json",
+            ".hg/hgrc",
+            "sub/.jj/repo/config.toml",
+            ".sl/config",
         ] {
             assert_eq!(tier(path), 1, "{path}");
         }
@@ -496,6 +520,10 @@ mod tests {
             ".github/actions/x/action.yml",
             ".gitlab-ci.yml",
             ".circleci/config.yml",
+            "mise.toml",
+            "sub/.mise.toml",
+            "flake.nix",
+            "shell.nix",
         ] {
             assert_eq!(tier(path), 2, "{path}");
         }
@@ -511,6 +539,9 @@ mod tests {
             "src/agents.rs",
             "rules",
             "instructions/x",
+            ".jj/repo/op_heads/heads/x",
+            ".hg/dirstate",
+            "repo/config.toml",
             "",
         ] {
             assert_eq!(tier(path), 0, "{path}");

@@ -413,6 +413,8 @@ fn what_runs_later_is_labelled_where_it_is_asked() {
         ".yarnrc.yml",
         "conftest.py",
         ".envrc",
+        "mise.toml",
+        "flake.nix",
         ".devcontainer/devcontainer.json",
         ".github/workflows/x.yml",
         ".venv/bin/activate",

@@ -100,5 +100,6 @@ pub use rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};
 pub(crate) use task_network::NetworkRules;
 pub use task_network::TaskNetwork;
+pub(crate) use tool_homes::caches;
 pub(crate) use user_edit::RestoreEdits;
 pub use watch::{Captured, GitUse, Staging, Watch};

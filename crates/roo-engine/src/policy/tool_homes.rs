@@ -145,6 +145,55 @@ const SHARED_CACHES: &[&str] = &[
 const SHARED_PROGRAMS: &[&str] =
     &["Cypress", "bazel", "bazelisk", "electron", "ms-playwright", "node", "prisma", "puppeteer"];
 
+/// Caches of downloads and builds: a place below the home directory, the variable by which the user may have put it
+/// elsewhere, and where it is below that. Programs that a user starts are in none of them, nor what other programs are
+/// configured by.
+const CACHES: &[(&str, &str, &str)] = &[
+    (".cargo/registry", "CARGO_HOME", "registry"),
+    (".cargo/git", "CARGO_HOME", "git"),
+    (".npm/_cacache", "npm_config_cache", "_cacache"),
+    (".yarn/berry/cache", "YARN_GLOBAL_FOLDER", "cache"),
+    ("", "YARN_CACHE_FOLDER", ""),
+    (".local/share/pnpm/store", "PNPM_HOME", "store"),
+    (".bun/install/cache", "BUN_INSTALL", "install/cache"),
+    ("", "DENO_DIR", ""),
+    ("", "PIP_CACHE_DIR", ""),
+    ("", "UV_CACHE_DIR", ""),
+    ("", "POETRY_CACHE_DIR", ""),
+    ("go/pkg/mod", "GOPATH", "pkg/mod"),
+    ("", "GOCACHE", ""),
+    ("", "GOMODCACHE", ""),
+    ("", "CCACHE_DIR", ""),
+    ("", "SCCACHE_DIR", ""),
+    (".gradle/caches", "GRADLE_USER_HOME", "caches"),
+    (".m2/repository", "", ""),
+    (".ivy2/cache", "", ""),
+    (".nuget/packages", "NUGET_PACKAGES", ""),
+    (".local/share/NuGet", "", ""),
+    (".composer/cache", "COMPOSER_CACHE_DIR", ""),
+    (".bundle/cache", "BUNDLE_USER_HOME", "cache"),
+    (".pub-cache/hosted", "PUB_CACHE", "hosted"),
+    (".hex/packages", "HEX_HOME", "packages"),
+    (".stack/pantry", "STACK_ROOT", "pantry"),
+    (".cabal/packages", "CABAL_DIR", "packages"),
+    (".julia/packages", "", ""),
+    (".julia/compiled", "", ""),
+];
+
+/// Returns the real paths of the caches that exist, of which a user may be asked to open one for writing.
+pub(crate) fn caches(home: &Path, lookup: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let named = |variable: &str, below: &str| {
+        let place = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
+        Some(place.join(below))
+    };
+    let own = CACHES.iter().flat_map(|(place, variable, below)| {
+        let default = (!place.is_empty()).then(|| home.join(place));
+        [default, named(variable, below)].into_iter().flatten()
+    });
+    let shared = in_shared_cache(home, &lookup, SHARED_CACHES);
+    own.chain(shared).filter_map(|place| place.canonicalize().ok()).collect()
+}
+
 fn in_shared_cache(
     home: &Path,
     lookup: impl Fn(&str) -> Option<OsString>,
@@ -281,6 +330,35 @@ mod tests {
         assert!(has("GOPATH=/p/go") && has("npm_config_cache=/p/npm") && has("UV_CACHE_DIR=/p/uv"));
         assert!(has("MAVEN_ARGS=-Dmaven.repo.local=/p/maven") && has("RUFF_CACHE_DIR=/p/ruff"));
         assert!(!variables.iter().any(|found| found.starts_with("CARGO_HOME") || found.starts_with("PIP_")));
+    }
+
+    #[test]
+    fn a_user_is_asked_to_open_caches_alone() {
+        let fixture = Fixture::new(&[
+            "home/.cache/pip",
+            "home/.cache/nvim",
+            "home/.cache/ms-playwright",
+            "home/.cargo/registry",
+            "home/.rustup/toolchains",
+            "moved/registry",
+            "mod",
+        ]);
+        let lookup = |name: &str| match name {
+            "CARGO_HOME" => Some(fixture.at("moved").into_os_string()),
+            "GOMODCACHE" => Some(fixture.at("mod").into_os_string()),
+            _ => None,
+        };
+        let relative = |paths: Vec<PathBuf>| -> Vec<String> {
+            let name = |path: &PathBuf| path.strip_prefix(fixture.at("")).unwrap().display().to_string();
+            let mut names: Vec<String> = paths.iter().map(name).collect();
+            names.sort();
+            names
+        };
+        let home = fixture.at("home");
+        let expected = ["home/.cache/pip", "home/.cargo/registry", "mod", "moved/registry"];
+        assert_eq!(relative(caches(&home, lookup)), expected);
+        let expected = ["home/.cache/ms-playwright", "home/.cache/pip", "home/.rustup", "mod", "moved"];
+        assert_eq!(relative(tool_directories(&home, lookup)), expected);
     }
 
     #[test]

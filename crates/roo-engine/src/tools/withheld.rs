@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{GitUse, Signing, SigningMethod};
+use crate::policy::{GitUse, Signing, SigningMethod, caches};
 use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::egress::{EgressDecision, HostPattern, Preset, Reason};
 use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, never_granted};
@@ -67,9 +67,6 @@ const VARIABLE_ERRORS: &[&str] = &[
 const PATHS: usize = 8;
 /// The most lines of output that are looked at, from its end.
 const LINES: usize = 2000;
-/// Directories in which programs are found or set up by others than the command: opening one opens the sandbox.
-const STEERING: &[&str] = &["bin", ".config", ".ssh", ".gnupg", "autostart", "systemd", "etc", "boot", "usr"];
-
 /// The most errors in which paths are looked for.
 const ERRORS: usize = 40;
 
@@ -306,22 +303,21 @@ impl NamedPlaces<'_> {
         place.is_some_and(|place| self.workspace.read_access(&place) == ReadAccess::Secret)
     }
 
-    /// The directory outside of the workspace that would have to be opened for a path to be written; none where that
-    /// would open too much.
+    /// The directory outside of the workspace that would have to be opened for a path to be written; none where that would
+    /// open more than a cache: other programs may run or trust what is there.
     fn to_grant(&self, path: &Path) -> Option<PathBuf> {
         let place = path.ancestors().skip(1).find(|above| above.is_dir())?.canonicalize().ok()?;
         let home = self.home.as_ref()?;
-        // What lies directly at home holds more than a cache.
-        let below = place.strip_prefix(home).ok().filter(|below| below.components().count() > 1)?;
+        let mut caches = caches(home, |name| std::env::var_os(name)).into_iter();
+        let below = caches.find_map(|cache| place.strip_prefix(cache).ok().map(Path::to_path_buf))?;
         let is_workspace =
             self.workspace.roots().paths().any(|root| root.starts_with(&place) || place.starts_with(root));
-        let steers = below.components().any(|part| STEERING.iter().any(|name| part.as_os_str() == *name));
         let is_protected = below.to_str().is_none_or(|below| {
             matches!(protection(below, None), Protection::Tier1 { .. } | Protection::Denied)
         });
         let is_secret =
             self.credentials.iter().any(|known| place.starts_with(known) || known.starts_with(&place));
-        (!is_workspace && !steers && !is_protected && !is_secret).then_some(place)
+        (!is_workspace && !is_protected && !is_secret).then_some(place)
     }
 
     /// Returns the reason why a path of the workspace can't be written.
@@ -573,7 +569,20 @@ mod tests {
             let files = [(".env", "A=1"), ("private/x", "x"), (".rooignore", "private\n"), ("a.rs", "")];
             let fixture = Fixture::new(&files);
             let home = fixture.path("../home");
-            for directory in [".aws", ".cargo/registry/cache", ".config/tool", ".cargo/bin"] {
+            for directory in [
+                ".aws",
+                ".cache/own",
+                ".cargo/bin",
+                ".cargo/registry/cache",
+                ".config/tool",
+                ".local/share/direnv/allow",
+                ".local/state/mise/trusted-configs",
+                ".oh-my-zsh/custom",
+                ".rustup/toolchains/stable",
+                ".vim/plugin",
+                ".vscode-server/extensions",
+                "projects/other",
+            ] {
                 fs::create_dir_all(home.join(directory)).unwrap();
             }
             let home = home.canonicalize().unwrap();
@@ -822,6 +831,15 @@ mod tests {
             home.join(".config/tool/x"),
             home.join(".cargo/bin/x"),
             home.join(".aws/x"),
+            home.join(".cargo/new"),
+            home.join(".local/share/direnv/allow/x"),
+            home.join(".local/state/mise/trusted-configs/x"),
+            home.join(".vim/plugin/x.vim"),
+            home.join(".oh-my-zsh/custom/x.zsh"),
+            home.join(".vscode-server/extensions/x"),
+            home.join(".rustup/toolchains/stable/x"),
+            home.join("projects/other/x"),
+            home.join(".cache/own/x"),
             root.join(".git/hooks/pre-commit"),
             root.join("a.rs"),
             root.join("../x"),
