@@ -105,6 +105,33 @@ fn a_host_that_is_granted_leaves_a_server_of_the_request_within_reach() {
 }
 
 #[test]
+fn a_port_of_this_machine_is_granted_by_its_number() {
+    use std::io::Write as _;
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        listener.incoming().for_each(|stream| drop(stream.unwrap().write_all(b"hello\n")))
+    });
+    let (home, mut client) = begin(&calling(&["bash use.sh"; 3]), CONFINED, Options::typed());
+    let script = "at=/dev/tcp/127.0.0.1/PORT\n(exec 3<>$at) 2>/dev/null || { echo ECONNREFUSED 127.0.0.1:PORT; exit 1; }\n\
+                  exec 3<>$at && read -r line <&3 && echo \"the server says $line\"\n";
+    fs::write(home.work("use.sh"), script.replace("PORT", &port.to_string())).unwrap();
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let title = asked["event"]["title"].as_str().unwrap();
+    assert!(title.starts_with(&format!("Let this command reach `127.0.0.1:{port}`?")), "{title}");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    let told = summaries(&client, &task);
+    assert!(told[0].ends_with(&format!("the sandbox withheld 127.0.0.1:{port}")), "{told:?}");
+    assert_eq!(told[1..3], ["exit code 0", "exit code 0"]);
+    assert!(fs::read_to_string(home.log(&task)).unwrap().contains("the server says hello"));
+    assert_eq!(rules(&mut client), [format!("Always allow commands to reach `127.0.0.1:{port}`")]);
+    client.shut_down();
+}
+
+#[test]
 fn a_variable_that_a_program_misses_is_granted_by_its_name_and_masked() {
     const VALUE: &str = "f3kQ9zLw2Xr7";
     let script = calling(&["sh use.sh"; 3]);

@@ -51,6 +51,11 @@ impl Confined {
         self.network.may_be_granted()
     }
 
+    /// Returns whether it may reach some host.
+    pub(crate) fn reaches_hosts(&self) -> bool {
+        !self.network.is_empty()
+    }
+
     /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
     pub(super) fn without_git(&self) -> Confinement {
         let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();

@@ -72,13 +72,27 @@ impl NetworkRules {
     }
 
     /// Adds hosts that the user has granted to all commands, where intents don't narrow them. A name counts for public
-    /// addresses alone. Commands that run already reach them as well.
+    /// addresses alone. Commands that run already reach them as well, but not ports of this machine: these are there in a new
+    /// network only.
     ///
     /// # Errors
     /// What is no host.
     pub(super) fn with_granted(mut self, hosts: &[String]) -> Result<Self, String> {
         self.rules = self.rules.allow_public(&granted(hosts)?);
+        let ports = self.forward(hosts);
+        if !ports.is_empty() {
+            self.key.push_str(&format!(" {ports:?}"));
+        }
         Ok(self)
+    }
+
+    /// Forwards those of the hosts that are ports of this machine's loopback, where no intent stands against it. Returns what
+    /// was not forwarded before.
+    fn forward(&mut self, hosts: &[String]) -> Vec<u16> {
+        let mut ports = if self.is_narrowed { vec![] } else { ports(hosts) };
+        ports.retain(|port| !self.forwarded.contains(port));
+        self.forwarded.extend(&ports);
+        ports
     }
 
     /// Adds hosts that the user has granted to this command alone, which gives it a network of its own.
@@ -89,6 +103,7 @@ impl NetworkRules {
         if !hosts.is_empty() {
             self.key.push_str(&format!(" {hosts:?}"));
             self.rules = self.rules.allow_public(&granted(hosts)?);
+            self.forward(hosts);
         }
         Ok(self)
     }

@@ -510,6 +510,8 @@ fn explain(
         refused_hosts: &found.refused_hosts,
         refused_sockets: &found.refused_sockets,
         may_be_granted_hosts: confined.may_be_granted_hosts(),
+        reaches_hosts: confined.reaches_hosts(),
+        machine_listens: &exec::machine_listens_at,
         withheld_variable: &withheld_variable,
         output,
         declined: &context.declined,

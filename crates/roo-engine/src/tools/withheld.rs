@@ -7,6 +7,9 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::policy::{GitUse, Signing, SigningMethod, caches};
 use roo_protocol::rule::SandboxAccess;
@@ -47,7 +50,21 @@ const NETWORK_ERRORS: &[&str] = &[
     "no such host",
 ];
 /// Words with which they report that nobody listens, on a loopback of the sandbox's own.
-const REFUSED_CONNECTIONS: [&str; 2] = ["connection refused", "econnrefused"];
+const REFUSED_CONNECTIONS: &[&str] = &[
+    "connection refused",
+    "econnrefused",
+    "connect call failed",
+    "couldn't connect to server",
+    "could not connect to server",
+    "can't connect to mysql server",
+    "can't connect to server",
+];
+/// A port of the loopback in an error, as in `127.0.0.1:5432`, `localhost port 5432` and `('127.0.0.1', 5432)`.
+static LOOPBACK_PORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let host = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1)";
+    let separator = r#"(?::|["')]{0,2}(?: \([\d.:]+\))?(?:,\s*|,?\s*port["']?\s*[:=]?\s*))"#;
+    Regex::new(&format!(r"{host}{separator}(\d{{1,5}})\b")).ok()
+});
 /// Words with which they report a variable that they need.
 const VARIABLE_ERRORS: &[&str] = &[
     "not set",
@@ -111,6 +128,10 @@ pub(super) struct Ended<'a> {
     pub(super) refused_sockets: &'a [PathBuf],
     /// True if granting hosts would change that.
     pub(super) may_be_granted_hosts: bool,
+    /// True if it could reach some host.
+    pub(super) reaches_hosts: bool,
+    /// Returns whether a program outside of the sandbox listens at a port of this machine's loopback.
+    pub(super) machine_listens: &'a dyn Fn(u16) -> bool,
     /// Returns whether the user has a variable of this name that the command does not see, and may be given.
     pub(super) withheld_variable: &'a dyn Fn(&str) -> bool,
     pub(super) output: &'a str,
@@ -133,7 +154,11 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         .collect();
     let is_offline = !ended.only_shows
         && ended.confinement.network == Network::Off
-        && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
+        && (says(NETWORK_ERRORS) || says(REFUSED_CONNECTIONS));
+    let ports = match is_offline && says(REFUSED_CONNECTIONS) {
+        true => loopback_ports(ended.output),
+        false => BTreeSet::new(),
+    };
     let variables = match ended.only_shows {
         true => BTreeSet::new(),
         false => variables(&lines, &lowered, ended.withheld_variable),
@@ -159,7 +184,9 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         names: vec![],
         grantable: SandboxAccess::default(),
     };
-    for hidden in &ended.confinement.hidden {
+    // The client of a container engine does without its configuration.
+    let is_needed = |hidden: &&PathBuf| sockets.is_empty() || !hidden.ends_with(".docker");
+    for hidden in ended.confinement.hidden.iter().filter(is_needed) {
         let names = places.names(hidden);
         if errors.iter().any(|(line, error)| names.are_in(line, *error)) {
             found.hidden(hidden);
@@ -184,20 +211,16 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         let is_closed = ended.confinement.hidden.iter().any(|hidden| socket.starts_with(hidden));
         found.socket(socket, is_closed);
     }
-    // Where it is known which hosts or sockets, no more is to be said.
-    let is_offline = is_offline && hosts.is_empty() && sockets.is_empty();
-    if is_offline && says(NETWORK_ERRORS) {
-        found.lines.push(
-            "the network is off: call it again with the parameter network, and the user is asked".into(),
-        );
-        found.names.push("the network".into());
-    } else if is_offline {
-        found.lines.push(
-            "servers outside of this command: each command has a loopback of its own, and the network is off unless \
-             the parameter network asks for it"
-                .into(),
-        );
-        found.names.push("connections to other processes".into());
+    for port in ports.iter().copied().filter(|port| (ended.machine_listens)(*port)) {
+        found.machine_port(port, ended.may_be_granted_hosts);
+    }
+    // Where it is known which hosts, ports or sockets, no more is to be said.
+    if is_offline && hosts.is_empty() && sockets.is_empty() {
+        if says(NETWORK_ERRORS) {
+            found.no_network(ended.reaches_hosts);
+        } else if ports.is_empty() {
+            found.no_machine_ports();
+        }
     }
     found.finish()
 }
@@ -207,6 +230,17 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
 fn reports(lowered: &str, words: &str) -> bool {
     let mut places = lowered.match_indices(words);
     places.any(|(at, _)| !lowered[..at].ends_with(|before: char| before.is_alphanumeric()))
+}
+
+/// The ports of the loopback that an output names.
+fn loopback_ports(output: &str) -> BTreeSet<u16> {
+    let text = output.to_lowercase();
+    let named = LOOPBACK_PORT.iter().flat_map(|pattern| pattern.captures_iter(&text));
+    named
+        .filter_map(|found| found.get(1)?.as_str().parse().ok())
+        .filter(|port| *port != 0)
+        .take(PATHS)
+        .collect()
 }
 
 /// The sockets among what a command was not connected to, by their real paths: programs try many names.
@@ -444,6 +478,43 @@ impl Findings<'_> {
         }
     }
 
+    /// A port at which a program of this machine listens: that one is not in the loopback of commands.
+    fn machine_port(&mut self, port: u16, may_be_granted: bool) {
+        let host = format!("127.0.0.1:{port}");
+        let is_declined = self.declined.hosts.contains(&host);
+        self.lines.push(match is_declined {
+            true => format!("{host} can't be reached: the user has refused that"),
+            false => format!(
+                "{host} can't be reached: it is this machine's, and commands have a loopback of their own (setting \
+                 sandbox.network)"
+            ),
+        });
+        self.names.push(host.clone());
+        self.grantable.hosts.extend(Some(host).filter(|_| may_be_granted && !is_declined));
+    }
+
+    fn no_machine_ports(&mut self) {
+        self.lines.push(
+            "servers of this machine: the commands of a request share a loopback of their own. The parameter network \
+             doesn't change that; the setting sandbox.network opens a port, such as 127.0.0.1:5432"
+                .into(),
+        );
+        self.names.push("connections to other processes".into());
+    }
+
+    /// A host that isn't known was asked for without the proxy.
+    fn no_network(&mut self, reaches_hosts: bool) {
+        let text = match reaches_hosts {
+            true => {
+                "hosts that are not asked of the proxy: a program reaches the hosts of sandbox.network by the variables \
+                 HTTPS_PROXY and ALL_PROXY alone"
+            }
+            false => "the network is off: call it again with the parameter network, and the user is asked",
+        };
+        self.lines.push(text.into());
+        self.names.push("the network".into());
+    }
+
     /// A socket is offered by its path, but not one among what commands must not see.
     fn socket(&mut self, path: &Path, is_closed: bool) {
         let shown = self.places.shown(path);
@@ -551,7 +622,6 @@ fn absolute_paths(line: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::LazyLock;
 
     use super::*;
     use crate::policy::command::only_shows;
@@ -623,6 +693,8 @@ mod tests {
             refused_hosts: &[],
             refused_sockets: &[],
             may_be_granted_hosts: true,
+            reaches_hosts: false,
+            machine_listens: &|port| port == 5432,
             withheld_variable: &|name| matches!(name, "STRIPE_API_KEY" | "DATABASE_URL"),
             output: "",
             declined: &NOTHING.0,
@@ -897,7 +969,35 @@ mod tests {
         ] {
             assert!(case.told(output).0.contains("the network is off"), "{output}");
         }
-        assert!(case.told("connect ECONNREFUSED 127.0.0.1:5432").0.contains("a loopback of its own"));
+        let confinement = Confinement::default();
+        let output = "ssh: Could not resolve hostname github.com: Temporary failure in name resolution";
+        let ended = Ended { reaches_hosts: true, output, ..ended(&confinement) };
+        let text = explain(&ended, &case.fixture.context.workspace, Some(&case.home)).text;
+        assert!(text.contains("not asked of the proxy") && !text.contains("the network is off"), "{text}");
+    }
+
+    #[test]
+    fn a_port_at_which_this_machine_listens_is_offered() {
+        let case = Case::new();
+        let access = SandboxAccess { hosts: vec!["127.0.0.1:5432".into()], ..SandboxAccess::default() };
+        for output in [
+            "connect ECONNREFUSED 127.0.0.1:5432",
+            "Error: connect ECONNREFUSED ::1:5432",
+            "curl: (7) Failed to connect to localhost port 5432 after 0 ms: Couldn't connect to server",
+            "curl: (7) Failed to connect to 127.0.0.1 port 5432 after 0 ms: Could not connect to server",
+            "psql: error: connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+            "dial tcp 127.0.0.1:5432: connect: connection refused",
+            "HTTPConnectionPool(host='localhost', port=5432): Max retries exceeded: [Errno 111] Connection refused",
+            "ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 5432)",
+            "AggregateError [ECONNREFUSED]:\n  address: '127.0.0.1',\n  port: 5432",
+        ] {
+            let (told, grantable) = case.told(output);
+            assert!(told.contains("- 127.0.0.1:5432 can't be reached"), "{output}: {told}");
+            assert_eq!(grantable, access, "{output}");
+        }
+        // Neither this machine nor a command has such a server: the sandbox withheld nothing.
+        assert_eq!(case.told("connect ECONNREFUSED 127.0.0.1:8123").0, "");
+        assert!(case.told("Connection refused").0.contains("doesn't change that"));
     }
 
     #[test]

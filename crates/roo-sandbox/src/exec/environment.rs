@@ -58,6 +58,9 @@ const PASSED: &[&str] = &[
     "MISE_DATA_DIR NIX_PATH NIX_PROFILES SDKMAN_DIR",
 ];
 
+/// Names of variables that are passed on where they name a Unix socket.
+const LEADS_TO_SOCKET: &[&str] = &["CONTAINER_HOST", "DOCKER_HOST"];
+
 /// Prefixes of names that pass only if they are written out in full: these variables choose programs and libraries that
 /// other programs load, or lead to agents that hold keys.
 const ONLY_BY_NAME: &[&str] = &[
@@ -151,6 +154,9 @@ impl EnvironmentRules {
         if meant.any(VariablePattern::is_exact) {
             return Some(value.to_owned());
         }
+        // A container engine of this machine is reached by its socket, which is granted by its path.
+        let is_usual = is_usual
+            || (LEADS_TO_SOCKET.contains(&name) && value.as_encoded_bytes().starts_with(b"unix:///"));
         let by_pattern = is_meant && !ONLY_BY_NAME.iter().any(|begin| name.starts_with(begin));
         if !(is_usual || by_pattern) || is_secret_name(name) {
             return None;
@@ -394,6 +400,15 @@ mod tests {
         assert_eq!(passed(&["*"], &secrets), [""; 0]);
         assert_eq!(passed(&["DATABASE_URL", "GITHUB_*"], &secrets), ["DATABASE_URL=postgres://db/app"]);
         assert_eq!(passed(&["GITHUB_TOKEN"], &secrets), ["GITHUB_TOKEN=x"]);
+    }
+
+    #[test]
+    fn a_container_engine_passes_where_it_is_a_socket() {
+        let socket = ("DOCKER_HOST", "unix:///run/user/1000/docker.sock");
+        assert_eq!(passed(&[], &[socket]), ["DOCKER_HOST=unix:///run/user/1000/docker.sock"]);
+        assert_eq!(passed(&["!DOCKER_*"], &[socket]), [""; 0]);
+        assert_eq!(passed(&[], &[("DOCKER_HOST", "ssh://ada@host")]), [""; 0]);
+        assert_eq!(passed(&[], &[("DOCKER_HOST", "tcp://10.0.0.1:2375")]), [""; 0]);
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl CommandHandle {
     }
 }
 
+/// Returns whether a program listens at a TCP port of this process's own network.
+pub fn machine_listens_at(port: u16) -> bool {
+    listens(std::process::id(), port)
+}
+
 /// By proc_pid_net(5), so that nobody is connected to.
 #[cfg(target_os = "linux")]
 fn listens(process: u32, port: u16) -> bool {

@@ -29,7 +29,7 @@ mod terminal;
 pub use confined::{ConfinedProgram, ProgramChannel, ProgramStreams, run_confined};
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
-pub use handle::CommandHandle;
+pub use handle::{CommandHandle, machine_listens_at};
 pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run};
