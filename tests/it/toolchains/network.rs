@@ -48,6 +48,31 @@ fn only_hosts_that_the_user_names_are_reached() {
     assert!(told.contains("sandbox.network: `https://x/` is not a host"), "{told}");
 }
 
+/// What git starts as its `ssh` connects by this, as OpenSSH takes no notice of the variables that name a proxy.
+#[test]
+fn git_gets_an_ssh_that_connects_by_the_proxy() {
+    let workshop = Workshop::new(&[
+        ("served/hello", "hello from the machine"),
+        ("~/.ssh/known_hosts", "127.0.0.1 ssh-ed25519 known\n"),
+        ("~/.ssh/id_ed25519", "canary\n"),
+    ]);
+    let port = serve(workshop.at("agent/served"));
+    let line = format!(
+        "eval \"set -- $GIT_SSH_COMMAND\"; line=$(printf %s \"${{3#ProxyCommand=}}\" | sed 's/%h/127.0.0.1/; s/%p/{port}/'); \
+         printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | sh -c \"$line\"; ls ~/.ssh; cat ~/.ssh/known_hosts ~/.ssh/id_ed25519"
+    );
+    let told = workshop.agent(&line);
+    assert!(told.contains("refused the connection to 127.0.0.1") && !told.contains("hello from"), "{told}");
+    assert!(!told.contains("ssh-ed25519 known") && !told.contains("canary"), "{told}");
+    settings(&workshop, &format!("sandbox: {{network: ['127.0.0.1:{port}']}}\n"));
+    let told = workshop.agent(&line);
+    assert!(told.contains("hello from the machine") && told.contains("ssh-ed25519 known"), "{told}");
+    assert!(
+        !told.contains("canary") && !told.contains("Permission denied"),
+        "only what is shown is there: {told}"
+    );
+}
+
 /// A company's registry on this machine, with a package and a token.
 #[test]
 #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]

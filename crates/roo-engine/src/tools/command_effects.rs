@@ -167,12 +167,21 @@ impl Before {
         bounds.substitutes.extend(self.configuration.iter().cloned());
         bounds.loopback = self.network.as_ref().map(|network| network.loopback.clone());
         bounds.staged.extend(self.layers.layers().iter().cloned());
+        if confined.reaches_hosts() {
+            bounds.read_only.extend(known_hosts());
+        }
         if let Some((_, service)) = &self.signing {
             bounds.services.push(service.shared());
             bounds.substitutes.extend(service.substitute());
         }
         bounds
     }
+}
+
+/// The keys by which SSH knows hosts again, without which it connects to none. The user's own keys beside them stay hidden.
+fn known_hosts() -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    home.join(".ssh/known_hosts").canonicalize().ok().filter(|path| path.is_file())
 }
 
 /// Records the files. `committed` are those that the command is to see as they were committed.

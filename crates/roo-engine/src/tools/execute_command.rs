@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_sandbox::egress::proxy_environment;
 use roo_sandbox::exec::redaction::Redactor;
-use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level};
+use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level, git_ssh_command};
 use roo_sandbox::exec::{
     self, Collector, Command, CommandHandle, Environment, Escapes, NO_SIGNING, Output, Overflow, Status,
     Terminal, known_secrets,
@@ -46,6 +47,11 @@ const SILENCE: Duration = Duration::from_secs(600);
 pub(super) const BEGINNING: Duration = Duration::from_secs(3);
 /// Time without output after which that is told.
 pub(super) const QUIET: Duration = Duration::from_millis(250);
+
+/// The variable by which git finds `ssh`.
+const GIT_SSH: &str = "GIT_SSH_COMMAND";
+/// The variable that names the socket of an SSH agent.
+const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 
 /// Bounds of a command, and the watch that finds what it changed.
 #[derive(Default)]
@@ -157,6 +163,17 @@ pub(super) async fn run(
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
         environment = environment.with(&proxy);
+        if environment.get(GIT_SSH).is_none()
+            && let Some(line) = git_ssh_command(port)
+        {
+            environment = environment.with(&BTreeMap::from([(GIT_SSH.to_owned(), line)]));
+        }
+    }
+    if let Some(agent) = ssh_agent()
+        && confinement.as_ref().is_some_and(|confinement| confinement.sockets.contains(&agent))
+    {
+        let agent = agent.to_string_lossy().into_owned();
+        environment = environment.with(&BTreeMap::from([(SSH_AGENT.to_owned(), agent)]));
     }
     if let Some(before) = &watched {
         environment = before.with_signing(environment);
@@ -487,6 +504,12 @@ fn was_to_sign(output: &str) -> bool {
     output.lines().any(|line| line.contains(NO_SIGNING) && !line.starts_with("GIT_CONFIG_VALUE_"))
 }
 
+/// The real path of the socket of the user's SSH agent; none where none runs.
+fn ssh_agent() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(SSH_AGENT)?).canonicalize().ok()?;
+    path.metadata().is_ok_and(|found| found.file_type().is_socket()).then_some(path)
+}
+
 /// Explains what the sandbox withheld from a command that has ended.
 fn explain(
     line: &str,
@@ -512,6 +535,7 @@ fn explain(
         may_be_granted_hosts: confined.may_be_granted_hosts(),
         reaches_hosts: confined.reaches_hosts(),
         machine_listens: &exec::machine_listens_at,
+        agent: ssh_agent(),
         withheld_variable: &withheld_variable,
         output,
         declined: &context.declined,

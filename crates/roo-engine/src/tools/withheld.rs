@@ -65,6 +65,20 @@ static LOOPBACK_PORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let separator = r#"(?::|["')]{0,2}(?: \([\d.:]+\))?(?:,\s*|,?\s*port["']?\s*[:=]?\s*))"#;
     Regex::new(&format!(r"{host}{separator}(\d{{1,5}})\b")).ok()
 });
+/// Words with which git and `gh` report that they have no login for a host,
+const PASSWORD_ERRORS: &[&str] = &[
+    "could not read username",
+    "could not read password",
+    "terminal prompts disabled",
+    "authentication failed for",
+    "gh auth login",
+];
+/// and the files that hold one, by their last names.
+const LOGINS: &[&str] = &[".config/gh", ".git-credentials", "git/credentials"];
+/// Words with which SSH reports that a host accepts no key,
+const KEY_ERRORS: &[&str] = &["permission denied (publickey"];
+/// and that it doesn't know the host.
+const HOST_KEY_ERRORS: &[&str] = &["host key verification failed"];
 /// Words with which they report a variable that they need.
 const VARIABLE_ERRORS: &[&str] = &[
     "not set",
@@ -132,6 +146,8 @@ pub(super) struct Ended<'a> {
     pub(super) reaches_hosts: bool,
     /// Returns whether a program outside of the sandbox listens at a port of this machine's loopback.
     pub(super) machine_listens: &'a dyn Fn(u16) -> bool,
+    /// The socket of the user's SSH agent, if one runs.
+    pub(super) agent: Option<PathBuf>,
     /// Returns whether the user has a variable of this name that the command does not see, and may be given.
     pub(super) withheld_variable: &'a dyn Fn(&str) -> bool,
     pub(super) output: &'a str,
@@ -169,8 +185,13 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         ended.refused_hosts.iter().filter(|host| is_missed(&host.host.to_string())).collect();
     let mut sockets = outside_sockets(ended.refused_sockets);
     sockets.retain(|socket| socket.file_name().is_some_and(|name| is_missed(&name.to_string_lossy())));
-    let nothing_else =
-        hosts.is_empty() && sockets.is_empty() && variables.is_empty() && *ended.git == GitUse::default();
+    let wants_login = |errors: &[&str]| !ended.only_shows && !ended.succeeded && says(errors);
+    let logins = [PASSWORD_ERRORS, KEY_ERRORS, HOST_KEY_ERRORS].map(wants_login);
+    let nothing_else = !logins.contains(&true)
+        && hosts.is_empty()
+        && sockets.is_empty()
+        && variables.is_empty()
+        && *ended.git == GitUse::default();
     if errors.is_empty() && !is_offline && nothing_else {
         return Explanation::default();
     }
@@ -188,9 +209,20 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     let is_needed = |hidden: &&PathBuf| sockets.is_empty() || !hidden.ends_with(".docker");
     for hidden in ended.confinement.hidden.iter().filter(is_needed) {
         let names = places.names(hidden);
-        if errors.iter().any(|(line, error)| names.are_in(line, *error)) {
+        let holds_login = logins[0] && LOGINS.iter().any(|name| hidden.ends_with(name));
+        if holds_login || errors.iter().any(|(line, error)| names.are_in(line, *error)) {
             found.hidden(hidden);
         }
+    }
+    let [needs_password, needs_key, needs_host_key] = logins;
+    if needs_password {
+        found.password();
+    }
+    if needs_key {
+        found.key(ended.agent.as_deref(), &ended.confinement.sockets);
+    }
+    if needs_host_key {
+        found.host_key();
     }
     found.git(ended.git, &ended.confinement.hidden);
     let mut told = BTreeSet::new();
@@ -419,6 +451,40 @@ impl Findings<'_> {
         }
     }
 
+    fn password(&mut self) {
+        self.lines.push(
+            "logins at git hosts: commands can't use the user's. The user can run this themselves, open what holds the login, such \
+             as ~/.config/gh or ~/.git-credentials (setting sandbox.readable), or pass on a token (setting sandbox.env)"
+                .into(),
+        );
+        self.names.push("logins at git hosts".into());
+    }
+
+    /// Keys of SSH are never opened; an agent signs with them.
+    fn key(&mut self, agent: Option<&Path>, open: &[PathBuf]) {
+        const KEYS: &str = "keys of SSH: commands can't read them. The user can run this themselves";
+        self.lines.push(match agent {
+            Some(agent) if open.iter().any(|socket| socket == agent) => {
+                "keys of SSH: the user's agent holds none that this host accepts".to_owned()
+            }
+            Some(_) => format!("{KEYS}, or let commands use their SSH agent"),
+            None => format!("{KEYS}, or start an SSH agent before roo-lsp and let commands use it"),
+        });
+        self.names.push("keys of SSH".to_owned());
+        if let Some(agent) = agent.filter(|agent| !open.iter().any(|socket| socket == agent)) {
+            self.socket(agent, false);
+        }
+    }
+
+    fn host_key(&mut self) {
+        self.lines.push(
+            "new hosts of SSH: commands see ~/.ssh/known_hosts, once a host is allowed, and can't add to it. The user can connect \
+             to this host once themselves"
+                .into(),
+        );
+        self.names.push("new hosts of SSH".into());
+    }
+
     fn unsigned(&mut self, signing: &Signing) {
         let what = match (signing.commits, signing.tags) {
             (true, true) => "commits and tags (commit.gpgSign, tag.gpgSign)",
@@ -517,6 +583,9 @@ impl Findings<'_> {
 
     /// A socket is offered by its path, but not one among what commands must not see.
     fn socket(&mut self, path: &Path, is_closed: bool) {
+        if self.grantable.sockets.iter().any(|known| Path::new(known) == path) {
+            return;
+        }
         let shown = self.places.shown(path);
         let text = path.to_str().filter(|_| !is_closed).map(str::to_owned);
         let is_declined = text.as_ref().is_some_and(|text| self.declined.sockets.contains(text));
@@ -695,6 +764,7 @@ mod tests {
             may_be_granted_hosts: true,
             reaches_hosts: false,
             machine_listens: &|port| port == 5432,
+            agent: None,
             withheld_variable: &|name| matches!(name, "STRIPE_API_KEY" | "DATABASE_URL"),
             output: "",
             declined: &NOTHING.0,
@@ -998,6 +1068,36 @@ mod tests {
         // Neither this machine nor a command has such a server: the sandbox withheld nothing.
         assert_eq!(case.told("connect ECONNREFUSED 127.0.0.1:8123").0, "");
         assert!(case.told("Connection refused").0.contains("doesn't change that"));
+    }
+
+    #[test]
+    fn what_git_needs_to_log_in_is_told_with_what_the_user_can_do() {
+        let case = Case::new();
+        let gh = case.home.join(".config/gh");
+        fs::create_dir_all(&gh).unwrap();
+        let agent = case.home.join("agent.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&agent).unwrap();
+        let confinement = Confinement { hidden: vec![gh.clone()], ..Confinement::default() };
+        let with_agent = Confinement { sockets: vec![agent.clone()], ..confinement.clone() };
+        let explained = |confinement: &Confinement, succeeded, output: &str| {
+            let ended = Ended { output, succeeded, agent: Some(agent.clone()), ..ended(confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home))
+        };
+        let output = "fatal: could not read Username for 'https://github.com': terminal prompts disabled";
+        let found = explained(&confinement, false, output);
+        assert!(found.text.contains("- logins at git hosts"), "{}", found.text);
+        assert_eq!(found.grantable, case.readable(&gh));
+        assert_eq!(explained(&confinement, true, output), Explanation::default());
+        let output =
+            "git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.";
+        let found = explained(&confinement, false, output);
+        assert!(found.text.contains("let commands use their SSH agent"), "{}", found.text);
+        assert_eq!(found.grantable.sockets, [agent.to_str().unwrap()]);
+        let found = explained(&with_agent, false, output);
+        assert!(found.text.contains("holds none that this host accepts"), "{}", found.text);
+        assert_eq!(found.grantable, SandboxAccess::default());
+        let found = explained(&confinement, false, "Host key verification failed.");
+        assert!(found.text.contains("connect to this host once themselves"), "{}", found.text);
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod notifications;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod probe;
+mod proxy_command;
 #[cfg(target_os = "linux")]
 mod reaper;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
@@ -73,6 +74,7 @@ pub use helper_protocol::{Active, LeftRunning, Mechanism};
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
 pub use probe::{Level, Probe, Required, Sandbox};
+pub use proxy_command::git_ssh_command;
 pub use signing::{SigningKey, SigningService};
 
 pub(super) use helper_protocol::{End, Message, Order, Stage};
@@ -93,6 +95,10 @@ pub fn enter() -> Option<ExitCode> {
         return None;
     }
     let role = arguments.next().unwrap_or_default();
+    if role == proxy_command::PROXY_COMMAND {
+        let arguments: Vec<String> = arguments.map(|text| text.to_string_lossy().into_owned()).collect();
+        return Some(proxy_command::run(&arguments));
+    }
     #[cfg(target_os = "linux")]
     return Some(helper::run(&role.to_string_lossy()));
     #[cfg(not(target_os = "linux"))]
