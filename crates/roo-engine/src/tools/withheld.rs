@@ -65,6 +65,8 @@ static LOOPBACK_PORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let separator = r#"(?::|["')]{0,2}(?: \([\d.:]+\))?(?:,\s*|,?\s*port["']?\s*[:=]?\s*))"#;
     Regex::new(&format!(r"{host}{separator}(\d{{1,5}})\b")).ok()
 });
+/// Words with which Chromium reports that it can't build its own sandbox.
+const CHROMIUM_ERRORS: &[&str] = &["no usable sandbox", "failed to move to new namespace"];
 /// Words with which git and `gh` report that they have no login for a host,
 const PASSWORD_ERRORS: &[&str] = &[
     "could not read username",
@@ -171,6 +173,9 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     let is_offline = !ended.only_shows
         && ended.confinement.network == Network::Off
         && (says(NETWORK_ERRORS) || says(REFUSED_CONNECTIONS));
+    // What else it reports then are services of a desktop, which it does without.
+    let is_chromium = !ended.only_shows && !ended.succeeded && says(CHROMIUM_ERRORS);
+    let is_offline = is_offline && !is_chromium;
     let ports = match is_offline && says(REFUSED_CONNECTIONS) {
         true => loopback_ports(ended.output),
         false => BTreeSet::new(),
@@ -187,7 +192,8 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     sockets.retain(|socket| socket.file_name().is_some_and(|name| is_missed(&name.to_string_lossy())));
     let wants_login = |errors: &[&str]| !ended.only_shows && !ended.succeeded && says(errors);
     let logins = [PASSWORD_ERRORS, KEY_ERRORS, HOST_KEY_ERRORS].map(wants_login);
-    let nothing_else = !logins.contains(&true)
+    let nothing_else = !is_chromium
+        && !logins.contains(&true)
         && hosts.is_empty()
         && sockets.is_empty()
         && variables.is_empty()
@@ -203,6 +209,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         declined: ended.declined,
         lines: vec![],
         names: vec![],
+        advice: None,
         grantable: SandboxAccess::default(),
     };
     // The client of a container engine does without its configuration.
@@ -213,6 +220,9 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         if holds_login || errors.iter().any(|(line, error)| names.are_in(line, *error)) {
             found.hidden(hidden);
         }
+    }
+    if is_chromium {
+        found.chromium();
     }
     let [needs_password, needs_key, needs_host_key] = logins;
     if needs_password {
@@ -402,6 +412,8 @@ struct Findings<'a> {
     declined: &'a SandboxAccess,
     lines: Vec<String>,
     names: Vec<String>,
+    /// What the model can do by itself.
+    advice: Option<&'static str>,
     grantable: SandboxAccess,
 }
 
@@ -449,6 +461,13 @@ impl Findings<'_> {
         if let Some(signing) = &git.unsigned {
             self.unsigned(signing);
         }
+    }
+
+    fn chromium(&mut self) {
+        self.advice = Some(
+            "Chromium can't build its own sandbox within that of commands. Run it with --no-sandbox: the command's sandbox holds it.",
+        );
+        self.names.push("Chromium's own sandbox".into());
     }
 
     fn password(&mut self) {
@@ -609,8 +628,10 @@ impl Findings<'_> {
     }
 
     fn finish(mut self) -> Explanation {
+        let advice = self.advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
+        let summary = self.summary();
         if self.lines.is_empty() {
-            return Explanation::default();
+            return Explanation { text: advice, summary, grantable: SandboxAccess::default() };
         }
         let more = self.lines.len().saturating_sub(PATHS);
         self.lines.truncate(PATHS);
@@ -625,13 +646,17 @@ impl Findings<'_> {
                 " If the task needs it, make exactly this call once more, and the user is asked to grant it.",
             );
         }
-        let summary = match self.names.as_slice() {
+        text.push_str(&advice);
+        self.grantable.truncate(PATHS);
+        Explanation { text, summary, grantable: self.grantable }
+    }
+
+    fn summary(&self) -> String {
+        match self.names.as_slice() {
             [one] => format!("the sandbox withheld {one}"),
             [one, rest @ ..] => format!("the sandbox withheld {one} and {} more", rest.len()),
             [] => String::new(),
-        };
-        self.grantable.truncate(PATHS);
-        Explanation { text, summary, grantable: self.grantable }
+        }
     }
 }
 
@@ -1068,6 +1093,21 @@ mod tests {
         // Neither this machine nor a command has such a server: the sandbox withheld nothing.
         assert_eq!(case.told("connect ECONNREFUSED 127.0.0.1:8123").0, "");
         assert!(case.told("Connection refused").0.contains("doesn't change that"));
+    }
+
+    #[test]
+    fn chromium_is_to_run_without_its_own_sandbox() {
+        let case = Case::new();
+        for output in [
+            "[0101/101010.1:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox! If you are running on Ubuntu 23.10+",
+            "Failed to move to new namespace: PID namespaces supported, Network namespace supported, but failed: errno = \
+             Operation not permitted\nFailed to connect to the bus: Connection refused",
+        ] {
+            let found = case.explain(output, &[], &SandboxAccess::default());
+            let told = "Run it with --no-sandbox: the command's sandbox holds it.";
+            assert!(found.text.ends_with(told) && !found.text.contains("withheld"), "{}", found.text);
+            assert_eq!(found.grantable, SandboxAccess::default());
+        }
     }
 
     #[test]
