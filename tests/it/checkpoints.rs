@@ -154,6 +154,57 @@ fn moved_files_are_put_back_and_moved_again() {
     assert_eq!(texts(&project.folder()), moved);
 }
 
+/// Renames a directory, and then writes in it.
+const MOVED_DIRECTORY: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "mv src lib; mv lib/deep lib/inner; echo more >> lib/changed.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_directory_that_a_command_renamed_is_put_back_byte_for_byte() {
+    for sandbox in ["sandbox: { level: namespaces }", "sandbox: { level: staged }", "sandbox: { level: off }"]
+    {
+        let files = [("src/mine.txt", "mine\n"), ("src/changed.txt", "one\n"), ("src/deep/x.txt", "x\n")];
+        let project = Project::outside_temp(&files);
+        project.configure(&format!("{sandbox}\n"));
+        fs::write(project.folder().join("src/deep/data.bin"), b"\xff\x00\xfe").unwrap();
+        let files = || files_and_links(&project.folder(), "");
+        let before = files();
+        let task = play(&project, MOVED_DIRECTORY);
+        let after = files();
+        assert_eq!(after["lib/changed.txt"], b"one\nmore\n", "{sandbox}");
+        let blame = project.succeed(&["trace", "blame", "lib/mine.txt"]);
+        assert!(sandbox.contains("off") || blame == " | mine\n", "{sandbox}: {blame}");
+        let checkpoint = number(&checkpoints(&project, &task)[0]);
+        let output = project.succeed(&["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
+        assert_eq!(files(), before, "{sandbox}: {output}");
+        let last = number(&checkpoints(&project, &task).pop().unwrap());
+        project.succeed(&["tasks", "restore", &task, &last, "--what", "files", "--yes"]);
+        assert_eq!(files(), after, "{sandbox}");
+    }
+}
+
+/// The files and links of a folder, but for the server's own.
+fn files_and_links(folder: &Path, below: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().to_str().unwrap());
+        let kind = entry.file_type().unwrap();
+        match kind.is_dir() {
+            true if [".roo", ".orchestration"].contains(&&*name) => {}
+            true => found.extend(files_and_links(folder, &format!("{name}/"))),
+            false if kind.is_symlink() => {
+                let target = fs::read_link(entry.path()).unwrap();
+                found.insert(name, format!("-> {}", target.display()).into_bytes());
+            }
+            false => drop(found.insert(name, fs::read(entry.path()).unwrap())),
+        }
+    }
+    found
+}
+
 /// Deletes a file and moves another, neither in UTF-8.
 const REMOVALS: &str = r#"
 turns:

@@ -22,7 +22,7 @@ use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
 use crate::policy::RestoreEdits;
-use crate::tool_run::{BinaryContents, RemovedEncodings, SavedFile, ShadowError};
+use crate::tool_run::{BinaryContents, RemovedEncodings, SavedContent, SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
@@ -172,9 +172,9 @@ impl Engine {
         folder: &Path,
     ) -> Result<Vec<LeftOutFile>, EngineError> {
         let past = self.past(request, None).await?;
-        let by_path = past.by_path(|known| known.seq > seq);
+        let mut by_path = past.by_path(|known| known.seq > seq);
         let contents = self.load(request, &by_path).await?;
-        let mut left_out = vec![];
+        let mut left_out = take_possible_moves(&mut by_path, past.possible_moves(|known| known.seq > seq));
         for (path, saved) in by_path {
             if let Err(reason) = undo_in(folder, &path, &saved, &contents) {
                 left_out.push(LeftOutFile { path, reason });
@@ -550,8 +550,9 @@ impl Engine {
                         RestoreScope::Request => true,
                     }
             };
-            let by_path = past.by_path(is_meant);
+            let mut by_path = past.by_path(is_meant);
             let contents = self.load(task_id, &by_path).await?;
+            told.left_out = take_possible_moves(&mut by_path, past.possible_moves(is_meant));
             for (path, saved) in by_path {
                 self.plan_file(&path, &saved, &contents, *conflicts, &mut files, &mut told).await;
             }
@@ -895,6 +896,13 @@ impl Past {
         by_path
     }
 
+    /// The files that may have been moved to where they are, from a place that can't be restored.
+    fn possible_moves(&self, is_meant: impl Fn(&KnownCheckpoint) -> bool) -> BTreeSet<&str> {
+        let checkpoints = self.checkpoints.iter().filter(|known| is_meant(known));
+        let moves = checkpoints.flat_map(|known| restore_plan::possible_moves(&known.files));
+        moves.map(|file| file.path.as_str()).collect()
+    }
+
     /// Where the conversation is cut so that it is as it was before an event.
     fn cut(&self, params: &CheckpointRestoreParams) -> Result<ConversationCut, EngineError> {
         let wrong = |problem: &str| EngineError::WrongState {
@@ -912,6 +920,20 @@ impl Past {
         let opening = self.opening.clone().filter(|_| items == 0);
         Ok(ConversationCut { before, dropped, opening })
     }
+}
+
+/// Takes out of what is to be undone the files that would be deleted and may be the only copy of others.
+fn take_possible_moves(
+    by_path: &mut BTreeMap<String, Vec<&SavedFile>>,
+    moves: BTreeSet<&str>,
+) -> Vec<LeftOutFile> {
+    let is_taken = |path: &str, changes: &[&SavedFile]| {
+        moves.contains(path) && changes.first().is_some_and(|first| first.before == SavedContent::Absent)
+    };
+    let taken = by_path.extract_if(.., |path, changes| is_taken(path, changes));
+    let reason =
+        "a file of this name was deleted by the same call, and its content, which isn't known, may be here";
+    taken.map(|(path, _)| LeftOutFile { path, reason: reason.to_owned() }).collect()
 }
 
 /// Refuses a restore while something runs that it would pull files or conversation from under.
@@ -1054,7 +1076,6 @@ mod tests {
     use roo_workspace::FileText;
 
     use super::*;
-    use crate::tool_run::SavedContent;
 
     /// What files that were `before` and are to be `after` tell of a restore, as they are now.
     fn evidence(files: &[(&str, &str, &str)]) -> FolderEvidence {

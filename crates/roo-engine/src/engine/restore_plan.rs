@@ -2,10 +2,12 @@
 //! first. What the user changed since is merged and never replaced; what is no text can't be merged.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::tool_run::{RecordedLines, SavedContent, SavedFile};
+use crate::tool_run::{RecordedLines, SavedContent, SavedFile, WhyLeftOut};
 use roo_protocol::ids::Digest;
 use roo_text::merge::{Merge, SideNames};
 use roo_workspace::{Contents, TextEncoding};
@@ -68,6 +70,17 @@ struct Step<'a> {
     after: SavedContent,
     lines: &'a [RecordedLines],
     left_out: Option<String>,
+}
+
+/// Returns the files of a checkpoint that were made and may be others that were moved: a file of the same name was deleted with
+/// them whose content nobody knows.
+pub(super) fn possible_moves(files: &[SavedFile]) -> impl Iterator<Item = &SavedFile> {
+    let name = |file: &SavedFile| Path::new(&file.path).file_name().map(OsStr::to_owned);
+    let is_unknown = |file: &&SavedFile| file.before == SavedContent::LeftOut(WhyLeftOut::Unknown);
+    let lost = files.iter().filter(|file| file.after == SavedContent::Absent).filter(is_unknown);
+    let lost: BTreeSet<OsString> = lost.filter_map(name).collect();
+    let made = files.iter().filter(|file| file.before == SavedContent::Absent);
+    made.filter(move |file| name(file).is_some_and(|name| lost.contains(&name)))
 }
 
 /// Undoes changes of a file, which are given in the order in which they were made.
@@ -230,7 +243,6 @@ fn is_same(one: &Option<Content>, other: &Option<Content>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool_run::WhyLeftOut;
     use proptest::prelude::*;
 
     /// Changes of one file through these texts; none for no file.
@@ -321,6 +333,26 @@ mod tests {
         assert!(matches!(undone(&files, Some("b\n"), &contents), Restored::LeftOut(_)));
         let unknown = [SavedFile { before: SavedContent::LeftOut(WhyLeftOut::Unknown), ..files[0].clone() }];
         assert!(matches!(undone(&unknown, Some("b\n"), &contents), Restored::LeftOut(_)));
+    }
+
+    #[test]
+    fn a_new_file_may_be_the_deleted_one_of_its_name_whose_content_nobody_knows() {
+        let kept = SavedContent::Kept(Digest::of("x"));
+        let unknown = SavedContent::LeftOut(WhyLeftOut::Unknown);
+        let file = |path: &str, before, after| SavedFile {
+            path: path.into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+        };
+        let files = [
+            file("lib/a", SavedContent::Absent, kept),
+            file("lib/b", SavedContent::Absent, kept),
+            file("src/a", unknown, SavedContent::Absent),
+            file("src/b", kept, SavedContent::Absent),
+        ];
+        assert_eq!(possible_moves(&files).collect::<Vec<_>>(), [&files[0]]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Effects of a command: the files that it changed, for the trace, and what it was not allowed to change, undone or
 //! held for the user. What a staged command wrote is brought to the workspace here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -365,12 +365,8 @@ fn compare(
     tell_git(new_repositories, &mut effects);
     let kept = KeptContents::new(watch, journal);
     let mut contents = ChangedContents::new(watch);
-    effects.changes = found
-        .changes
-        .iter()
-        .filter(|change| !change.is_violation())
-        .filter_map(|change| contents.traced(change, |change| kept.content(change)))
-        .collect();
+    let allowed: Vec<&Change> = found.changes.iter().filter(|change| !change.is_violation()).collect();
+    effects.changes = contents.all_traced(&allowed, |change| kept.content(change));
     effects.binaries = contents.binaries;
     let mut told: Vec<String> = Vec::new();
     for UndoResult { change, outcome } in &settled {
@@ -527,9 +523,9 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
     let CommitOutcome { committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
     let mut contents = ChangedContents::new(watch);
-    let mut known = |change: &Change| replaced.remove(&(change.root, change.path.clone()));
+    let known = |change: &Change| replaced.remove(&(change.root, change.path.clone()));
     let mut effects = CommandEffects {
-        changes: committed.iter().filter_map(|change| contents.traced(change, &mut known)).collect(),
+        changes: contents.all_traced(&committed.iter().collect::<Vec<_>>(), known),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
         short: match withheld.len() {
             0 => String::new(),
@@ -548,9 +544,8 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
         };
-        effects.changes.extend(
-            found.changes.iter().filter(is_opened).filter_map(|change| contents.traced(change, |_| None)),
-        );
+        let opened: Vec<&Change> = found.changes.iter().filter(is_opened).collect();
+        effects.changes.extend(contents.all_traced(&opened, |_| None));
     }
     effects.binaries = contents.binaries;
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
@@ -660,6 +655,43 @@ impl<'a> ChangedContents<'a> {
         Self { watch, left: HELD, binaries: BinaryContents::default() }
     }
 
+    /// The changes of files. One that was only moved is one change, as its old place has no content any more. `replaced` gives a
+    /// content that may be what the file held before.
+    fn all_traced(
+        &mut self,
+        changes: &[&Change],
+        mut replaced: impl FnMut(&Change) -> Option<Vec<u8>>,
+    ) -> Vec<FileChange> {
+        let deleted: HashSet<(usize, &Path)> = (changes.iter())
+            .filter(|change| change.what == What::Deleted)
+            .map(|change| (change.root, change.path.as_path()))
+            .collect();
+        let sources = changes.iter().map(|change| Some((change.root, change.renamed_from.as_deref()?)));
+        let sources: Vec<_> =
+            sources.map(|source| source.filter(|source| deleted.contains(source))).collect();
+        let moved: HashSet<(usize, &Path)> = sources.iter().flatten().copied().collect();
+        let mut traced = Vec::new();
+        for (change, source) in changes.iter().zip(sources) {
+            traced.extend(match source {
+                Some((_, from)) => self.traced_move(change, from),
+                None if moved.contains(&(change.root, change.path.as_path())) => None,
+                None => self.traced(change, &mut replaced),
+            });
+        }
+        traced
+    }
+
+    /// A file that has the content at its new place that it had at its old one.
+    fn traced_move(&mut self, change: &Change, from: &Path) -> Option<FileChange> {
+        let moved = self.traced(change, |_| None)?;
+        let old_path = match change.root {
+            0 => from.to_owned(),
+            root => self.watch.roots.get(root)?.join(from),
+        };
+        let old_path = Some(old_path.to_string_lossy().into_owned());
+        Some(FileChange { before: moved.after.clone(), old_path, ..moved })
+    }
+
     /// A change of a file; none for directories. `replaced` gives a content that may be what the file held before.
     fn traced(
         &mut self,
@@ -701,7 +733,7 @@ impl<'a> ChangedContents<'a> {
         let named = if change.root == 0 { change.path.clone() } else { absolute };
         Some(FileChange {
             path: named.to_string_lossy().into_owned(),
-            old_path: change.renamed_from.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            old_path: None,
             before,
             after,
             author: Author::Ai,

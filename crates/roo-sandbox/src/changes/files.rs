@@ -49,6 +49,12 @@ pub(super) fn look(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Finge
     }
 }
 
+/// Returns the numbers of the device and of the file there, also of a directory; none when nothing is.
+pub(super) fn identity(directory: impl AsFd, name: &[u8]) -> Option<(u64, u64)> {
+    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((unsigned(found.st_dev), unsigned(found.st_ino)))
+}
+
 /// The fields of a `stat` have other types on other systems.
 fn number<T: TryInto<i64>>(value: T) -> i64 {
     value.try_into().unwrap_or(i64::MAX)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::difference::{Change, Changes, What};
-use super::files::{look, open_below, open_file, parent, path, read_at_most, target};
+use super::files::{identity, look, open_below, open_file, parent, path, read_at_most, target};
 use super::record::{Fingerprint, Kind, State};
 use super::store::{Generation, Store};
 use super::tree::{Earlier, Marker, NameTree, Touch};
@@ -558,7 +558,9 @@ impl<'a> EarlierStates<'a> {
             absolute.ancestors().skip(1).find_map(|above| Some((above, self.moved.get(above)?)))?;
         // The last move that was not refused.
         let to = moved.iter().rev().find(|moved| {
-            self.look(&moved.to).is_some_and(|(_, _, print)| (print.device, print.inode) == moved.identity)
+            // The fingerprint of a directory has no numbers.
+            let found = self.parent(&moved.to).and_then(|(directory, name)| identity(&directory, &name));
+            found == Some(moved.identity)
         })?;
         let (directory, name, print) = self.look(&to.to.join(absolute.strip_prefix(above).ok()?))?;
         Some(now(&directory, &name, print))
@@ -566,13 +568,19 @@ impl<'a> EarlierStates<'a> {
 
     /// Finds the file at a path below one of the roots.
     fn look(&self, place: &Path) -> Option<(OwnedFd, Vec<u8>, Fingerprint)> {
+        let (directory, name) = self.parent(place)?;
+        let print = look(&directory, &name).ok()??;
+        Some((directory, name, print))
+    }
+
+    /// Opens the directory of a path below one of the roots; with the name in it.
+    fn parent(&self, place: &Path) -> Option<(OwnedFd, Vec<u8>)> {
         let roots = &self.recording.roots;
         let (root, relative) =
             roots.iter().find_map(|root| Some((root, place.strip_prefix(&root.path).ok()?)))?;
         let (directory, name) = parent(root.handle.as_fd(), relative.as_os_str().as_bytes()).ok()?;
-        let print = look(&directory, name).ok()??;
         let name = name.to_vec();
-        Some((directory, name, print))
+        Some((directory, name))
     }
 }
 
