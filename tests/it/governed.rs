@@ -29,7 +29,11 @@ turns:
 "#;
 
 fn governed() -> Home {
-    let home = Home::playing(SCRIPT);
+    governed_playing(SCRIPT)
+}
+
+fn governed_playing(script: &str) -> Home {
+    let home = Home::playing(script);
     fs::create_dir_all(home.work(".orchestration")).unwrap();
     fs::create_dir_all(home.work("src")).unwrap();
     fs::write(home.work(".orchestration/active_intents.yaml"), INTENTS).unwrap();
@@ -112,6 +116,34 @@ fn a_task_changes_what_its_intent_owns_and_nothing_else() {
     let position = json!({ "line": 0, "character": 0 });
     let params = json!({ "textDocument": { "uri": other }, "position": position });
     assert_eq!(client.request("textDocument/hover", params), Value::Null);
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// Binds an intent, and goes on when the file of intents is gone.
+const FILE_GONE: &str = r#"
+turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: INT-001 } }]
+  - calls: [{ tool: execute_command, params: { command: "true" } }]
+  - calls: [{ tool: write_to_file, params: { path: docs/a.txt, content: "x\n" } }]
+  - when: { contains: "active_intents.yaml is not there any more, and the task is bound to INT-001" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_task_is_not_freed_of_its_intent_where_the_file_goes_away() {
+    let home = governed_playing(FILE_GONE);
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Greet the world");
+    let asked = client.event("approval.requested");
+    // As when the user switches to a branch that doesn't have it.
+    fs::remove_file(home.work(".orchestration/active_intents.yaml")).unwrap();
+    let answer = json!({
+        "approvalId": asked["event"]["approvalId"], "digest": asked["event"]["digest"], "optionId": "allow_once",
+    });
+    client.request("roo/approval/respond", answer);
+    client.state("completed");
+    assert!(!home.work("docs/a.txt").exists());
     assert_eq!(client.shut_down(), 0);
 }
 

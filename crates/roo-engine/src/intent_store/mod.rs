@@ -68,6 +68,12 @@ pub enum IntentRefusal {
     /// The file is broken.
     #[error("{INTENTS_FILE} can't be read, so nothing may be changed: {0}. Ask the user to correct it.")]
     Broken(String),
+    /// The file is gone that had the intent which was bound.
+    #[error(
+        "{INTENTS_FILE} is not there any more, and the task is bound to {0} of it, so nothing may be changed. Ask the user to \
+         bring it back, such as by switching to the branch that has it, or to start a new task."
+    )]
+    Gone(String),
     /// The governing part has changed since it was bound.
     #[error(
         "The intent {0} has changed since you selected it. Call select_active_intent again to see what \
@@ -86,7 +92,7 @@ impl IntentRefusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoActive(_) => "NO_ACTIVE_INTENT",
-            Self::Broken(_) => "INTENT_INVALID",
+            Self::Broken(_) | Self::Gone(_) => "INTENT_INVALID",
             Self::Stale(_) | Self::Wider(_) => "INTENT_STALE",
         }
     }

@@ -72,13 +72,16 @@ pub(crate) fn require_for_server(
     Err(Refusal::mistake(RefusalRule::Intent, text))
 }
 
-/// Returns the paths that a task may change; none where there are no intents.
+/// Returns the paths that a task may change; none where there are no intents and never were any for the task.
 pub(super) fn grant(
     policy_context: &PolicyContext,
     call_context: ToolCallContext<'_>,
 ) -> Result<Option<Grant>, IntentRefusal> {
     match policy_context.orchestration.intents() {
-        Intents::Absent => return Ok(None),
+        Intents::Absent => {
+            let bound = call_context.intent.or(call_context.within.first());
+            return bound.map_or(Ok(None), |bound| Err(IntentRefusal::Gone(bound.id.clone())));
+        }
         Intents::Broken(problem) => {
             return Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()));
         }

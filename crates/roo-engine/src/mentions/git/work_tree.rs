@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Git, GitError, refused};
+use roo_formats::intents::{IGNORED_INTENTS, INTENTS_FILE};
 
 /// Time limit for git to make it.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -193,8 +194,13 @@ impl Git<'_> {
         let (folder, new) = (place.join(&prefix), place.clone());
         let stop = begun.stop.clone();
         let copying = begun.copying.insert(roo_durable::spawn_blocking(move || {
-            fs::create_dir_all(place.join(prefix))?;
-            copy(&top, &place, &entries, &stop)
+            fs::create_dir_all(place.join(&prefix))?;
+            let left_out = copy(&top, &place, &entries, &stop)?;
+            // A branch goes by those of the workspace.
+            if purpose == WorkTreePurpose::Fork {
+                copy_intents(&top.join(&prefix), &place.join(&prefix))?;
+            }
+            Ok(left_out)
         }));
         let copied = copying.await;
         begun.copying = None;
@@ -228,6 +234,19 @@ pub(crate) fn copy_directory(from: &Path, to: &Path, directory: &Path) -> io::Re
         } else if kind.is_file() && make_parents(to, &path)? {
             remove(&to.join(&path))?;
             fs::copy(from.join(&path), to.join(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the intents that bind the tasks of a folder to another one, also where git ignores them.
+fn copy_intents(from: &Path, to: &Path) -> io::Result<()> {
+    let from = from.canonicalize()?;
+    for name in [INTENTS_FILE, IGNORED_INTENTS].map(Path::new) {
+        let Ok(source) = from.join(name).canonicalize() else { continue };
+        let is_missing = to.join(name).symlink_metadata().is_err();
+        if is_missing && source.is_file() && source.starts_with(&from) && make_parents(to, name)? {
+            fs::copy(&source, to.join(name))?;
         }
     }
     Ok(())
@@ -358,6 +377,22 @@ mod tests {
             assert_eq!(fs::read_to_string(elsewhere.join(name)).unwrap(), "theirs");
         }
         assert!(!make_parents(&to, Path::new("../up/a")).unwrap());
+    }
+
+    #[test]
+    fn intents_are_copied_where_they_are_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+        fs::create_dir_all(from.join(".orchestration")).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join(INTENTS_FILE), "mine").unwrap();
+        symlink("/etc/hostname", from.join(IGNORED_INTENTS)).unwrap();
+        copy_intents(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join(INTENTS_FILE)).unwrap(), "mine");
+        assert!(!to.join(IGNORED_INTENTS).exists(), "it leads elsewhere");
+        fs::write(to.join(INTENTS_FILE), "committed").unwrap();
+        copy_intents(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join(INTENTS_FILE)).unwrap(), "committed");
     }
 
     #[test]
