@@ -185,6 +185,38 @@ fn a_directory_that_a_command_renamed_is_put_back_byte_for_byte() {
     }
 }
 
+/// Has files, directories and links take each other's place.
+const KINDS: &str = r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params:
+          command: "rm file; mkdir file; echo in > file/inner.txt; rm -r dir; echo f > dir; rm text; ln -s kept.txt text; rm link; rm link-2; echo plain > link-2; ln -s kept.txt new-link; rm link-3; ln -s dir link-3"
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+/// A project in which that was done, with what there was before and after.
+fn kinds_changed(sandbox: &str) -> (Project, String, [BTreeMap<String, Vec<u8>>; 2]) {
+    let files = [
+        ("file", "file\n"),
+        ("dir/a.txt", "a\n"),
+        ("dir/deep/b.txt", "b\n"),
+        ("text", "text\n"),
+        ("kept.txt", "kept\n"),
+    ];
+    let project = Project::outside_temp(&files);
+    project.configure(&format!("{sandbox}\n"));
+    for name in ["link", "link-2", "link-3"] {
+        std::os::unix::fs::symlink("kept.txt", project.folder().join(name)).unwrap();
+    }
+    let before = files_and_links(&project.folder(), "");
+    let task = play(&project, KINDS);
+    let after = files_and_links(&project.folder(), "");
+    assert_eq!(after["text"], b"-> kept.txt");
+    assert_eq!(after["file/inner.txt"], b"in\n");
+    (project, task, [before, after])
+}
+
 /// The files and links of a folder, but for the server's own.
 fn files_and_links(folder: &Path, below: &str) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -203,6 +235,62 @@ fn files_and_links(folder: &Path, below: &str) -> BTreeMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+#[test]
+fn files_directories_and_links_that_took_each_others_place_are_put_back() {
+    for sandbox in ["sandbox: { level: namespaces }", "sandbox: { level: staged }"] {
+        let (project, task, [before, after]) = kinds_changed(sandbox);
+        // Each restore undoes the one before it.
+        for expected in [&before, &after, &before] {
+            let last = number(&checkpoints(&project, &task).pop().unwrap());
+            let output = project.succeed(&["tasks", "restore", &task, &last, "--what", "files", "--yes"]);
+            assert_eq!(files_and_links(&project.folder(), ""), *expected, "{sandbox}: {output}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_the_users_in_a_directory_that_replaced_a_file_stays() {
+    let (project, task, [before, _]) = kinds_changed("");
+    project.write("file/mine.txt", "mine\n");
+    let last = number(&checkpoints(&project, &task).pop().unwrap());
+    let output = project.succeed(&["tasks", "restore", &task, &last, "--what", "files", "--yes"]);
+    assert!(output.contains("it is a directory now"), "{output}");
+    let now = files_and_links(&project.folder(), "");
+    assert_eq!(now["file/mine.txt"], b"mine\n");
+    assert_eq!(now["dir/a.txt"], before["dir/a.txt"]);
+    assert_eq!(now["text"], before["text"]);
+}
+
+#[test]
+fn a_kill_while_places_change_their_kind_loses_nothing() {
+    let (project, task, [before, after]) = kinds_changed("");
+    let checkpoint = number(&checkpoints(&project, &task).pop().unwrap());
+    let mut kills = 0;
+    for steps in (1..200).step_by(2) {
+        let mut command = project.program();
+        command.args(["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
+        let killed =
+            !command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap().status.success();
+        kills += usize::from(killed);
+        project.succeed(&["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
+        assert_eq!(files_and_links(&project.folder(), ""), before, "after {steps} steps");
+        if !killed {
+            break;
+        }
+        let last = number(&checkpoints(&project, &task).pop().unwrap());
+        project.succeed(&["tasks", "restore", &task, &last, "--what", "files", "--yes"]);
+        // What the killed one had done of it is not undone by that.
+        let now = files_and_links(&project.folder(), "");
+        for (path, content) in &now {
+            assert!(
+                after.get(path) == Some(content) || before.get(path) == Some(content),
+                "{path} after {steps}"
+            );
+        }
+    }
+    assert!(kills > 3, "a restore takes only {kills} steps");
 }
 
 /// Deletes a file and moves another, neither in UTF-8.

@@ -33,6 +33,7 @@ mod recent_writes;
 mod resolver;
 mod review;
 mod rules_file;
+mod standing;
 mod unsynced_names;
 mod uri;
 mod walk;
@@ -59,6 +60,7 @@ pub use read_access::ReadAccess;
 pub use recent_writes::{WriteMark, WrittenSince};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use review::Reviewed;
+pub use standing::{FileOrLink, Standing, file_that_stays};
 pub use unsynced_names::UnsyncedNames;
 pub use uri::{file_uri, path_of};
 

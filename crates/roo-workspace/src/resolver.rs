@@ -234,6 +234,25 @@ impl Roots {
         }
     }
 
+    /// The place of a path as it is written, without a look at the disk; none for one that isn't plainly below a root.
+    pub(super) fn literal(&self, text: &str) -> Option<Resolved> {
+        let absolute = self.roots.first()?.real.join(text);
+        let (index, root) = self.owner(&absolute)?;
+        let rest = absolute.strip_prefix(&root.real).ok()?;
+        let below = slashed(rest).filter(|below| !below.is_empty() && check_text(text).is_ok())?;
+        let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain.then(|| Resolved {
+            base: Arc::clone(&root.handle),
+            location: Location::Inside { root: index },
+            relative: below.clone(),
+            below,
+            absolute,
+            kind: FileKind::Missing,
+            backslash: false,
+            invisible: false,
+        })
+    }
+
     /// Finds out where a path leads. Nothing in it is expanded: `~`, `$` and `%` are plain characters.
     ///
     /// Relative text that climbs out of the workspace by `..` is an error. Absolute text and symbolic

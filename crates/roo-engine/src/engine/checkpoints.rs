@@ -6,7 +6,10 @@
 //! files as any call does, so it is a checkpoint too and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ use super::task::Task;
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
-use crate::policy::RestoreEdits;
+use crate::policy::{MadeThere, ReplacedPlace, RestoreEdits};
 use crate::tool_run::{BinaryContents, RemovedEncodings, SavedContent, SavedFile, ShadowError};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
@@ -37,8 +40,8 @@ use roo_sandbox::exec::{Environment, EnvironmentRules, find_program};
 use roo_text::{diff, render};
 use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{
-    BytesEdit, Contents, FileEdit, ImageType, Location, Purpose, ReadError, Resolved, TextEncoding,
-    UnencodableCharacter, Workspace,
+    BytesEdit, Contents, FileEdit, FileOrLink, ImageType, Location, PathError, Purpose, ReadError, Resolved,
+    Standing, TextEncoding, UnencodableCharacter, Workspace, file_that_stays,
 };
 
 /// The longest message that is told of as not sent, in characters.
@@ -127,6 +130,18 @@ struct PlannedFiles {
     binaries: BinaryContents,
     /// The encodings of the files that it deletes.
     encodings: RemovedEncodings,
+    /// Paths that are written when the others are.
+    behind: BTreeSet<String>,
+}
+
+/// A file to be restored where something else stands, or that is or was a symbolic link.
+struct StandingFile<'a> {
+    path: String,
+    saved: Vec<&'a SavedFile>,
+    place: Resolved,
+    standing: Standing,
+    before: Option<Content>,
+    after: Option<Content>,
 }
 
 /// What a restore would do.
@@ -175,6 +190,8 @@ impl Engine {
         let mut by_path = past.by_path(|known| known.seq > seq);
         let contents = self.load(request, &by_path).await?;
         let mut left_out = take_possible_moves(&mut by_path, past.possible_moves(|known| known.seq > seq));
+        // What is in the way of one file may go with another.
+        by_path.retain(|path, saved| undo_in(folder, path, saved, &contents).is_err());
         for (path, saved) in by_path {
             if let Err(reason) = undo_in(folder, &path, &saved, &contents) {
                 left_out.push(LeftOutFile { path, reason });
@@ -311,7 +328,7 @@ impl Engine {
             let before = restore_plan::before(&changes, &contents);
             let after = match to {
                 Some(_) => restore_plan::after(&changes, &contents),
-                None => content_now(self.workspace(), &path).await,
+                None => content_now(self.workspace(), &path, &changes).await,
             };
             match (before, after) {
                 (Ok(before), Ok(after)) if before == after => {}
@@ -393,10 +410,13 @@ impl Engine {
         say: Option<NewMessage>,
         by: &str,
     ) -> Result<CheckpointRestoreResult, EngineError> {
-        let Plan { files: PlannedFiles { edits, changes, binaries, encodings }, cut, mut told } = plan;
-        let digests = changes.iter().map(|change| {
-            let path = change.path.clone();
-            RestoredDigests { path, before: digest_of(&change.before), after: digest_of(&change.after) }
+        let Plan { files: PlannedFiles { edits, changes, binaries, encodings, behind }, cut, mut told } =
+            plan;
+        let digests = changes.iter().map(|change| RestoredDigests {
+            path: change.path.clone(),
+            before: digest_of(&change.before),
+            after: digest_of(&change.after),
+            behind: behind.contains(&change.path),
         });
         let digests = digests.collect();
         let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
@@ -434,13 +454,23 @@ impl Engine {
             // A change of several files is brought to one side first.
             self.workspace().settle().await;
             let mut folders: BTreeMap<Option<usize>, FolderEvidence> = BTreeMap::new();
+            let mut unchanged_behind: BTreeSet<&String> = BTreeSet::new();
             for file in &restore.digests {
-                let now = digests_now(self.workspace(), &file.path).await;
-                folders.entry(folder_of(self.workspace(), &file.path)).or_default().add(file, now.ok());
+                let now = digests_now(self.workspace(), file).await.ok();
+                if file.behind {
+                    let is_unchanged = now.is_some_and(|now| {
+                        is_it(now.as_ref(), file.before) && !is_it(now.as_ref(), file.after)
+                    });
+                    unchanged_behind.extend(is_unchanged.then_some(&file.path));
+                } else {
+                    folders.entry(folder_of(self.workspace(), &file.path)).or_default().add(file, now);
+                }
             }
             let unchanged = unchanged_folders(&folders);
-            let is_unchanged =
-                |file: &&RestoredDigests| unchanged.contains(&folder_of(self.workspace(), &file.path));
+            let is_unchanged = |file: &&RestoredDigests| match file.behind {
+                true => unchanged_behind.contains(&file.path),
+                false => unchanged.contains(&folder_of(self.workspace(), &file.path)),
+            };
             let (left, written): (Vec<_>, Vec<_>) = restore.digests.iter().partition(is_unchanged);
             let done = !written.is_empty() || left.is_empty();
             let left: Vec<String> = left.iter().map(|file| file.path.clone()).collect();
@@ -553,9 +583,20 @@ impl Engine {
             let mut by_path = past.by_path(is_meant);
             let contents = self.load(task_id, &by_path).await?;
             told.left_out = take_possible_moves(&mut by_path, past.possible_moves(is_meant));
+            let links: BTreeSet<PathBuf> = (by_path.iter())
+                .filter(|(_, saved)| restore_plan::was_link(saved))
+                .filter_map(|(path, _)| Some(self.standing(path)?.0.absolute().to_owned()))
+                .collect();
+            let mut standing_files = vec![];
             for (path, saved) in by_path {
-                self.plan_file(&path, &saved, &contents, *conflicts, &mut files, &mut told).await;
+                match self.standing_file(&path, &saved, &links) {
+                    Some(found) => standing_files.push((path, saved, found)),
+                    None => {
+                        self.plan_file(&path, &saved, &contents, *conflicts, &mut files, &mut told).await;
+                    }
+                }
             }
+            self.plan_standing(standing_files, &contents, *conflicts, &mut files, &mut told).await;
         }
         let cut = match what {
             RestoreWhat::Files => None,
@@ -589,23 +630,11 @@ impl Engine {
             }
             Err(error) => return told.left_out.push(LeftOutFile { path, reason: error.to_string() }),
         };
-        let before = match content_now(self.workspace(), &path).await {
+        let before = match content_now(self.workspace(), &path, saved).await {
             Ok(before) => before,
             Err(reason) => return told.left_out.push(LeftOutFile { path, reason }),
         };
-        let after = match restore_plan::undo(saved, before.clone(), contents) {
-            Restored::Content(after) => after,
-            Restored::LeftOut(reason) => return told.left_out.push(LeftOutFile { path, reason }),
-            Restored::Conflict { reason, marked } => {
-                let marked = marked.filter(|_| conflicts == RestoreConflicts::Mark);
-                let reason = reason.to_owned();
-                told.conflicts.push(RestoreConflict { path: path.clone(), reason, marked: marked.is_some() });
-                match marked {
-                    Some(marked) => Some(Content::Text(marked)),
-                    None => return,
-                }
-            }
-        };
+        let Some(after) = undone(&path, saved, before.clone(), contents, conflicts, told) else { return };
         let after = match after {
             // A document has no byte order mark.
             Some(Content::Text(text)) if before.is_some() => {
@@ -633,14 +662,171 @@ impl Engine {
             Ok(false) => return,
             Err(reason) => return told.left_out.push(LeftOutFile { path, reason }),
         }
+        self.add_change(path, before.as_ref(), after.as_ref(), files, told);
+    }
+
+    /// What is on disk where this is known to be.
+    async fn on_disk(
+        &self,
+        place: &Resolved,
+        known: &Content,
+        files: &mut PlannedFiles,
+    ) -> Result<FileOrLink, String> {
+        let bytes = match known {
+            Content::Link(target) => return Ok(FileOrLink::Link(Arc::clone(target))),
+            Content::Bytes(bytes) => {
+                files.binaries.add(Arc::clone(bytes));
+                Arc::clone(bytes)
+            }
+            Content::Text(text) => {
+                let bytes = self.workspace().bytes_on_disk(place).await.map_err(|error| error.to_string())?;
+                if !holds(&bytes, text) {
+                    return Err("it is not saved, or has changed meanwhile".to_owned());
+                }
+                bytes.into()
+            }
+        };
+        Ok(FileOrLink::File(bytes))
+    }
+
+    fn add_change(
+        &self,
+        path: String,
+        before: Option<&Content>,
+        after: Option<&Content>,
+        files: &mut PlannedFiles,
+        told: &mut CheckpointRestoreResult,
+    ) {
         files.changes.push(FileChange {
             path: path.clone(),
             old_path: None,
-            before: side_of(before.as_ref()),
-            after: side_of(after.as_ref()),
+            before: side_of(before),
+            after: side_of(after),
             author: Author::Human,
         });
-        told.files.push(self.file_diff(path, before.as_ref(), after.as_ref()));
+        told.files.push(self.file_diff(path, before, after));
+    }
+
+    /// What stands at a path as it is written; none for one that is in no workspace folder or can't be looked at.
+    fn standing(&self, path: &str) -> Option<(Resolved, Standing)> {
+        self.workspace().standing(path).ok().flatten()
+    }
+
+    /// Returns what stands at a path where that isn't simply the file that is to be restored. A link that no agent made, and what is
+    /// behind it, is the user's way of naming a file.
+    fn standing_file(
+        &self,
+        path: &str,
+        saved: &[&SavedFile],
+        links: &BTreeSet<PathBuf>,
+    ) -> Option<(Resolved, Standing)> {
+        let (place, standing) = self.standing(path)?;
+        let is_meant = match &standing {
+            Standing::Directory => true,
+            Standing::Plain | Standing::Link(_) => restore_plan::was_link(saved),
+            Standing::Below(above) => !above.is_symlink() || links.contains(above),
+        };
+        is_meant.then_some((place, standing))
+    }
+
+    /// Plans files where something else stands, against what the rest of the plan leaves.
+    async fn plan_standing(
+        &self,
+        found: Vec<(String, Vec<&SavedFile>, (Resolved, Standing))>,
+        contents: &LoadedContents,
+        conflicts: RestoreConflicts,
+        files: &mut PlannedFiles,
+        told: &mut CheckpointRestoreResult,
+    ) {
+        let mut planned = vec![];
+        for (path, saved, (place, standing)) in found {
+            let before = match &standing {
+                Standing::Plain => content_now(self.workspace(), &path, &saved).await,
+                Standing::Link(target) => Ok(Some(Content::Link(target.as_slice().into()))),
+                Standing::Directory | Standing::Below(_) => Ok(None),
+            };
+            let before = match before {
+                Ok(before) => before,
+                Err(reason) => {
+                    told.left_out.push(LeftOutFile { path, reason });
+                    continue;
+                }
+            };
+            let is_link = |content: &Option<Content>| content.as_ref().is_some_and(Content::is_link);
+            let becomes_link = || match restore_plan::undo(&saved, before.clone(), contents) {
+                Restored::Content(after) => is_link(&after),
+                Restored::LeftOut(_) | Restored::Conflict { .. } => false,
+            };
+            if standing == Standing::Plain && !is_link(&before) && !becomes_link() {
+                self.plan_file(&path, &saved, contents, conflicts, files, told).await;
+                continue;
+            }
+            let after = undone(&path, &saved, before.clone(), contents, conflicts, told);
+            if let Some(after) = after.filter(|after| *after != before) {
+                planned.push(StandingFile { path, saved, place, standing, before, after });
+            }
+        }
+        // What is removed makes room for the others.
+        planned.sort_by_key(|file| file.after.is_some());
+        for file in planned {
+            let path = file.path.clone();
+            if let Err(reason) = self.plan_in_place(file, files, told).await {
+                told.left_out.push(LeftOutFile { path, reason });
+            }
+        }
+    }
+
+    async fn plan_in_place(
+        &self,
+        file: StandingFile<'_>,
+        files: &mut PlannedFiles,
+        told: &mut CheckpointRestoreResult,
+    ) -> Result<(), String> {
+        let StandingFile { path, saved, place, standing, before, after } = file;
+        match &standing {
+            Standing::Directory => {
+                let stays = file_that_stays(place.absolute(), &files.edits.removed_places());
+                if let Some(stays) = stays.map_err(|error| error.to_string())? {
+                    return Err(format!("it is a directory now, and {} in it stays", stays.display()));
+                }
+            }
+            Standing::Below(above) if !files.edits.removed_places().contains(above) => {
+                return Err(format!("{} stays, which is in place of a directory", above.display()));
+            }
+            Standing::Plain | Standing::Link(_) | Standing::Below(_) => {}
+        }
+        let made = match (&before, &after) {
+            (_, None) => MadeThere::Nothing,
+            (Some(before), Some(after)) => {
+                let before = self.on_disk(&place, before, files).await?;
+                let encoding = restore_plan::removed_encoding(&saved).unwrap_or(TextEncoding::UTF_8);
+                let after = match after {
+                    Content::Link(target) => FileOrLink::Link(Arc::clone(target)),
+                    file => FileOrLink::File(bytes_of(file, encoding)?),
+                };
+                MadeThere::Swapped(before, after)
+            }
+            (None, Some(Content::Link(target))) => MadeThere::Link(Arc::clone(target)),
+            (None, Some(file)) => {
+                let mut made = PlannedFiles::default();
+                self.plan_edit(place.clone(), &saved, None, Some(file), &mut made).await?;
+                files.binaries.extend(made.binaries);
+                match (made.edits.texts.pop(), made.edits.bytes.pop()) {
+                    (Some(edit), _) => MadeThere::Text(edit),
+                    (None, Some(edit)) => MadeThere::Bytes(edit),
+                    (None, None) => return Ok(()),
+                }
+            }
+        };
+        for content in [&before, &after] {
+            if let Some(Content::Link(target)) = content {
+                files.binaries.link(Arc::clone(target));
+            }
+        }
+        files.edits.replaced.push(ReplacedPlace { place, standing, made });
+        files.behind.insert(path.clone());
+        self.add_change(path, before.as_ref(), after.as_ref(), files, told);
+        Ok(())
     }
 
     /// Adds the edit that leads from one content of a file to the other. Returns whether there is anything to do.
@@ -672,7 +858,7 @@ impl Engine {
             (Some(Content::Bytes(_)), _) | (_, Some(Content::Bytes(_))) => {
                 let before = match before {
                     None => None,
-                    Some(Content::Bytes(bytes)) => Some(Arc::clone(bytes)),
+                    Some(Content::Bytes(bytes) | Content::Link(bytes)) => Some(Arc::clone(bytes)),
                     Some(Content::Text(text)) => {
                         let now = self.workspace().bytes_on_disk(&file).await;
                         let now = now.map_err(|error| error.to_string())?;
@@ -696,6 +882,9 @@ impl Engine {
                 FileEdit::Delete { file, before: before.clone() }
             }
             (None, Some(Content::Text(text))) => FileEdit::Create { file, text: text.clone(), encoding },
+            (Some(Content::Link(_)), _) | (_, Some(Content::Link(_))) => {
+                return Err("it is a symbolic link".to_owned());
+            }
             (None, None) => return Ok(false),
         };
         edits.texts.push(edit);
@@ -704,7 +893,7 @@ impl Engine {
 
     fn file_diff(&self, path: String, before: Option<&Content>, after: Option<&Content>) -> FileDiff {
         let uri = self.workspace().resolve(&path, Purpose::Read).map_or_else(
-            |_| path.clone(),
+            |_| self.standing(&path).map_or_else(|| path.clone(), |(place, _)| place.uri()),
             |place| {
                 let open = self.workspace().documents().at(place.absolute());
                 open.map_or_else(|| place.uri(), |document| document.uri)
@@ -731,9 +920,46 @@ impl Engine {
     }
 }
 
-/// The content of a file, or of the document over it; none where no file is.
-async fn content_now(workspace: &Workspace, path: &str) -> Result<Option<Content>, String> {
-    let place = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
+/// Undoes changes of a file. Notes why that is not possible; none where nothing is to be done then.
+fn undone(
+    path: &str,
+    saved: &[&SavedFile],
+    before: Option<Content>,
+    contents: &LoadedContents,
+    conflicts: RestoreConflicts,
+    told: &mut CheckpointRestoreResult,
+) -> Option<Option<Content>> {
+    let path = path.to_owned();
+    match restore_plan::undo(saved, before, contents) {
+        Restored::Content(after) => Some(after),
+        Restored::LeftOut(reason) => {
+            told.left_out.push(LeftOutFile { path, reason });
+            None
+        }
+        Restored::Conflict { reason, marked } => {
+            let marked = marked.filter(|_| conflicts == RestoreConflicts::Mark);
+            let reason = reason.to_owned();
+            told.conflicts.push(RestoreConflict { path, reason, marked: marked.is_some() });
+            marked.map(|marked| Some(Content::Text(marked)))
+        }
+    }
+}
+
+/// The content of a file, or of the document over it; none where no file is. Where it was a link, the link is meant.
+async fn content_now(
+    workspace: &Workspace,
+    path: &str,
+    saved: &[&SavedFile],
+) -> Result<Option<Content>, String> {
+    if restore_plan::was_link(saved)
+        && let Some((_, Standing::Link(target))) = workspace.standing(path).ok().flatten()
+    {
+        return Ok(Some(Content::Link(target.into())));
+    }
+    let place = match workspace.resolve(path, Purpose::Read) {
+        Err(PathError::IsADirectory { .. } | PathError::NotADirectory { .. }) => return Ok(None),
+        place => place.map_err(|error| error.to_string())?,
+    };
     match workspace.read_to_replace(&place).await {
         Ok(Contents::Text(file)) => Ok(Some(Content::Text(file.text))),
         Ok(Contents::Binary { bytes, .. }) => Ok(Some(Content::Bytes(bytes.into()))),
@@ -753,9 +979,20 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 /// Digests by which a content is known: of the text, and of the bytes in whatever encoding.
 type ContentDigests = [Digest; 2];
 
-/// The digests of a file's content; none where no file is.
-async fn digests_now(workspace: &Workspace, path: &str) -> Result<Option<ContentDigests>, String> {
-    let place = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
+/// The digests of the content of a file that was to be restored; none where no file is.
+async fn digests_now(
+    workspace: &Workspace,
+    file: &RestoredDigests,
+) -> Result<Option<ContentDigests>, String> {
+    if file.behind
+        && let Some((_, Standing::Link(target))) = workspace.standing(&file.path).ok().flatten()
+    {
+        return Ok(Some([Digest::of(target); 2]));
+    }
+    let place = match workspace.resolve(&file.path, Purpose::Read) {
+        Err(PathError::IsADirectory { .. } | PathError::NotADirectory { .. }) => return Ok(None),
+        place => place.map_err(|error| error.to_string())?,
+    };
     match workspace.read_to_replace(&place).await {
         Ok(Contents::Text(file)) => Ok(Some([Digest::of(file.text), file.digest])),
         Ok(Contents::Binary { digest, .. }) => Ok(Some([digest; 2])),
@@ -775,7 +1012,7 @@ fn is_it(now: Option<&ContentDigests>, digest: Option<Digest>) -> bool {
 /// A content as bytes, of a text in this encoding.
 fn bytes_of(content: &Content, encoding: TextEncoding) -> Result<Arc<[u8]>, String> {
     match content {
-        Content::Bytes(bytes) => Ok(Arc::clone(bytes)),
+        Content::Bytes(bytes) | Content::Link(bytes) => Ok(Arc::clone(bytes)),
         Content::Text(text) => {
             encoding.encode(text).map(Arc::from).map_err(|UnencodableCharacter(character)| {
                 format!("its encoding {} has no {character:?}", encoding.name())
@@ -789,7 +1026,7 @@ fn side_of(content: Option<&Content>) -> Side {
     match content {
         None => Side::Absent,
         Some(Content::Text(text)) => Side::text(text.as_str()),
-        Some(bytes @ Content::Bytes(_)) => Side::Opaque(bytes.digest()),
+        Some(other @ (Content::Bytes(_) | Content::Link(_))) => Side::Opaque(other.digest()),
     }
 }
 
@@ -808,6 +1045,7 @@ fn in_words(content: &Content) -> String {
             let kind = ImageType::of_bytes(bytes).map_or("not text", ImageType::media_type);
             format!("({kind}, {} bytes)\n", bytes.len())
         }
+        Content::Link(target) => format!("(symbolic link to {})\n", String::from_utf8_lossy(target)),
     }
 }
 
@@ -835,7 +1073,7 @@ pub(super) async fn not_restored(workspace: &Workspace, restore: &Restore) -> Ve
     workspace.settle().await;
     let mut left = Vec::new();
     for file in &restore.digests {
-        let now = digests_now(workspace, &file.path).await;
+        let now = digests_now(workspace, file).await;
         if !now.is_ok_and(|now| is_it(now.as_ref(), file.after)) {
             left.push(file.path.clone());
         }
@@ -1023,11 +1261,16 @@ fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedCon
     let is_within = relative.components().all(|part| matches!(part, Component::Normal(_)));
     let place = folder.join(relative);
     let leads_in = || make_parents(folder, relative).map_err(|error| error.to_string());
-    if !is_within || !leads_in()? || place.is_symlink() {
-        return Err("it is outside of the folder, or behind a link".to_owned());
+    let link = restore_plan::was_link(saved).then(|| std::fs::read_link(&place).ok()).flatten();
+    if !is_within || !leads_in()? || (place.is_symlink() && link.is_none()) {
+        return Err("it is outside of the folder, or behind a link or a file".to_owned());
+    }
+    if place.is_dir() && link.is_none() {
+        remove_empty_directories(&place).map_err(|error| format!("it is a directory: {error}"))?;
     }
     let removed = restore_plan::removed_encoding(saved);
-    let (now, encoding) = match std::fs::read(&place).map(Contents::from_bytes) {
+    let read = || std::fs::read(&place).map(Contents::from_bytes);
+    let (now, encoding) = match link.as_ref().map_or_else(read, |_| Err(io::ErrorKind::NotFound.into())) {
         Ok(Contents::Text(file)) if !file.lossy => {
             (Some(Content::Text(file.text)), removed.unwrap_or(file.encoding))
         }
@@ -1040,15 +1283,36 @@ fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedCon
         }
         Err(error) => return Err(error.to_string()),
     };
+    let now = link.map_or(now, |target| Some(Content::Link(target.as_os_str().as_bytes().into())));
     let is_there = now.is_some();
+    let was_link = now.as_ref().is_some_and(Content::is_link);
+    let remove = |place: &Path| if is_there { std::fs::remove_file(place) } else { Ok(()) };
     let done = match restore_plan::undo(saved, now, contents) {
-        Restored::Content(Some(content)) => std::fs::write(&place, bytes_of(&content, encoding)?),
+        Restored::Content(Some(Content::Link(target))) => {
+            remove(&place).and_then(|()| symlink(OsStr::from_bytes(&target), &place))
+        }
+        Restored::Content(Some(content)) => {
+            let bytes = bytes_of(&content, encoding)?;
+            let removed = if was_link { remove(&place) } else { Ok(()) };
+            removed.and_then(|()| std::fs::write(&place, bytes))
+        }
         Restored::Content(None) if is_there => std::fs::remove_file(&place),
         Restored::Content(None) => Ok(()),
         Restored::LeftOut(reason) => return Err(reason),
         Restored::Conflict { reason, .. } => return Err(reason.to_owned()),
     };
     done.map_err(|error| error.to_string())
+}
+
+/// Removes a directory in which there are only directories.
+fn remove_empty_directories(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_empty_directories(&entry.path())?;
+        }
+    }
+    std::fs::remove_dir(directory)
 }
 
 /// Names a restore in one line.
@@ -1082,7 +1346,7 @@ mod tests {
         let mut evidence = FolderEvidence::default();
         for (before, after, now) in files {
             let [before, after, now] = [before, after, now].map(|text| Some(Digest::of(text)));
-            let file = RestoredDigests { path: "a".into(), before, after };
+            let file = RestoredDigests { path: "a".into(), before, after, behind: false };
             evidence.add(&file, Some(now.map(|now| [now; 2])));
         }
         evidence
@@ -1113,6 +1377,7 @@ mod tests {
             path: path.to_owned(),
             before: Some(Digest::of("new")),
             after: after.map(Digest::of),
+            behind: false,
         });
         let restore = Restore {
             seq: 2,
@@ -1164,6 +1429,28 @@ mod tests {
         let made = SavedFile { before: SavedContent::Absent, ..changed };
         undo_in(&folder, "a", &[&deleted, &made], &contents).unwrap();
         assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
+    }
+
+    #[test]
+    fn files_directories_and_links_take_each_others_place_in_another_folder() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().canonicalize().unwrap();
+        let texts = ["text\n", "target", "other"];
+        let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.as_bytes().to_vec())));
+        let kept = SavedContent::Kept(Digest::of("text\n"));
+        let [link, other] = ["target", "other"].map(|target| SavedContent::Link(Digest::of(target)));
+        let file =
+            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let place = folder.join("a");
+        std::fs::create_dir_all(place.join("empty")).unwrap();
+        undo_in(&folder, "a", &[&file(kept, SavedContent::Absent)], &contents).unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "text\n");
+        undo_in(&folder, "a", &[&file(link, kept)], &contents).unwrap();
+        assert_eq!(std::fs::read_link(&place).unwrap(), Path::new("target"));
+        // It leads to somewhere else by now.
+        assert!(undo_in(&folder, "a", &[&file(kept, other)], &contents).is_err());
+        undo_in(&folder, "a", &[&file(kept, link)], &contents).unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "text\n");
     }
 
     #[test]

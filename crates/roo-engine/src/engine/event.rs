@@ -686,6 +686,9 @@ pub struct RestoredDigests {
     pub before: Option<Digest>,
     /// The same after the restore.
     pub after: Option<Digest>,
+    /// True where it is written when the other files are: it takes the place of something else, or is a link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub behind: bool,
 }
 
 /// Place in a log where a conversation is cut.

@@ -22,21 +22,28 @@ pub(super) enum Content {
     Text(String),
     /// What is no text.
     Bytes(Arc<[u8]>),
+    /// A symbolic link to this.
+    Link(Arc<[u8]>),
 }
 
 impl Content {
-    /// By which it is known: of the text, or of the bytes.
+    /// By which it is known: of the text, of the bytes, or of a link's target.
     pub(super) fn digest(&self) -> Digest {
         match self {
             Self::Text(text) => Digest::of(text),
-            Self::Bytes(bytes) => Digest::of(bytes),
+            Self::Bytes(bytes) | Self::Link(bytes) => Digest::of(bytes),
         }
+    }
+
+    pub(super) fn is_link(&self) -> bool {
+        matches!(self, Self::Link(_))
     }
 
     /// Its text, where it is some in any encoding.
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Link(_) => None,
             Self::Bytes(bytes) => match Contents::from_bytes(bytes.to_vec()) {
                 Contents::Text(text) if !text.lossy => Some(Cow::Owned(text.text)),
                 Contents::Text(_) | Contents::Binary { .. } => None,
@@ -123,6 +130,12 @@ pub(super) fn removed_encoding(changes: &[&SavedFile]) -> Option<TextEncoding> {
     removal.map(|removal| removal.encoding.unwrap_or(TextEncoding::UTF_8))
 }
 
+/// Returns whether a file was a symbolic link at a time that is recorded.
+pub(super) fn was_link(changes: &[&SavedFile]) -> bool {
+    let is_link = |content: SavedContent| matches!(content, SavedContent::Link(_));
+    changes.iter().any(|change| is_link(change.before) || is_link(change.after))
+}
+
 /// The digests of all contents that are kept of a file.
 pub(super) fn digests(file: &SavedFile) -> impl Iterator<Item = Digest> {
     [file.before, file.after].into_iter().filter_map(SavedContent::kept)
@@ -159,7 +172,9 @@ impl Step<'_> {
             let mut text = match ours {
                 None => None,
                 Some(Content::Text(text)) => Some(text),
-                Some(Content::Bytes(_)) => return Restored::Conflict { reason: CHANGED, marked: None },
+                Some(Content::Bytes(_) | Content::Link(_)) => {
+                    return Restored::Conflict { reason: CHANGED, marked: None };
+                }
             };
             for change in self.lines.iter().rev() {
                 match change.undo(text.as_deref()) {
@@ -219,6 +234,9 @@ fn load(content: SavedContent, contents: &LoadedContents) -> Result<Option<Conte
         SavedContent::KeptBytes(digest) => {
             contents.get(&digest).map(|bytes| Content::Bytes(bytes.as_slice().into()))
         }
+        SavedContent::Link(digest) => {
+            contents.get(&digest).map(|target| Content::Link(target.as_slice().into()))
+        }
     };
     loaded.map(Some).ok_or_else(|| "its earlier content is no longer kept".to_owned())
 }
@@ -230,7 +248,8 @@ pub(super) fn without_mark(text: &str) -> &str {
 
 fn is_same(one: &Option<Content>, other: &Option<Content>) -> bool {
     match (one, other) {
-        (Some(Content::Bytes(one)), Some(Content::Bytes(other))) => one == other,
+        (Some(Content::Bytes(one)), Some(Content::Bytes(other)))
+        | (Some(Content::Link(one)), Some(Content::Link(other))) => one == other,
         // What a command wrote in another encoding is kept by its bytes, and read as text.
         (Some(one), Some(other)) => match (one.text(), other.text()) {
             (Some(one), Some(other)) => without_mark(&one) == without_mark(&other),
@@ -395,7 +414,7 @@ mod tests {
             let Restored::Content(restored) = undone(&files, now.as_deref(), &contents) else { return Ok(()) };
             let restored = restored.map(|content| match content {
                 Content::Text(text) => text,
-                Content::Bytes(_) => panic!("of texts comes text"),
+                Content::Bytes(_) | Content::Link(_) => panic!("of texts comes text"),
             });
             if now.as_deref() == *texts.last().unwrap() {
                 prop_assert_eq!(restored.as_deref(), texts[0]);

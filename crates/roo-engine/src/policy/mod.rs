@@ -102,4 +102,5 @@ pub(crate) use task_network::NetworkRules;
 pub use task_network::TaskNetwork;
 pub(crate) use tool_homes::caches;
 pub(crate) use user_edit::RestoreEdits;
+pub(crate) use user_edit::{MadeThere, ReplacedPlace, RestoreEdits};
 pub use watch::{Captured, GitUse, Staging, Watch};

@@ -45,6 +45,8 @@ pub enum SavedContent {
     Kept(Digest),
     /// Its bytes are kept, as it is no text.
     KeptBytes(Digest),
+    /// It was a symbolic link, whose target is kept.
+    Link(Digest),
     /// It is not kept.
     LeftOut(WhyLeftOut),
 }
@@ -94,7 +96,7 @@ impl SavedContent {
     /// The digest of what is kept.
     pub fn kept(self) -> Option<Digest> {
         match self {
-            Self::Kept(digest) | Self::KeptBytes(digest) => Some(digest),
+            Self::Kept(digest) | Self::KeptBytes(digest) | Self::Link(digest) => Some(digest),
             Self::Absent | Self::LeftOut(_) => None,
         }
     }
@@ -133,9 +135,15 @@ pub fn save(
     let mut keep = |side: &Side| {
         let kept = match side {
             Side::Absent => return SavedContent::Absent,
-            Side::Opaque(digest) => match binaries.of(*digest) {
-                Some(bytes) => SavedContent::keep_bytes(bytes, contents, mask),
-                None => return SavedContent::LeftOut(WhyLeftOut::Unknown),
+            Side::Opaque(digest) => match (binaries.of(*digest), binaries.target_of(*digest)) {
+                (Some(bytes), _) => SavedContent::keep_bytes(bytes, contents, mask),
+                (None, Some(target)) => {
+                    SavedContent::keep_bytes(target, contents, mask).map(|(kept, is_new)| {
+                        let link = kept.kept().map_or(kept, SavedContent::Link);
+                        (link, is_new)
+                    })
+                }
+                (None, None) => return SavedContent::LeftOut(WhyLeftOut::Unknown),
             },
             Side::Text { text, .. } => SavedContent::keep(Some(text), contents, mask),
         };

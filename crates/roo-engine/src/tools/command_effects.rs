@@ -712,6 +712,9 @@ impl<'a> ChangedContents<'a> {
         self.left = self.left.saturating_sub(now.as_ref().map_or(0, |bytes| bytes.len() as u64));
         let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
             None => Side::Absent,
+            Some(State { kind: Kind::Link, target: Some(target), .. }) => {
+                self.binaries.link(target.as_slice())
+            }
             Some(state) if state.size > self.left => Side::Opaque(digest(state)),
             Some(state) => match earlier(self.watch, state, replaced(change), now.as_deref()) {
                 Some(bytes) => {
@@ -724,10 +727,10 @@ impl<'a> ChangedContents<'a> {
         let after = match (state_after, now) {
             (None, _) => Side::Absent,
             (Some(_), Some(bytes)) => self.binaries.side(bytes),
-            (Some(state), None) if state.kind == Kind::Link => {
-                let target = fs::read_link(&absolute).ok();
-                Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
-            }
+            (Some(state), None) if state.kind == Kind::Link => match fs::read_link(&absolute) {
+                Ok(target) => self.binaries.link(target.as_os_str().as_bytes()),
+                Err(_) => Side::Opaque(digest(state)),
+            },
             (Some(state), None) => Side::Opaque(digest(state)),
         };
         let named = if change.root == 0 { change.path.clone() } else { absolute };

@@ -2070,7 +2070,7 @@ fn the_model_is_told_which_files_a_restore_of_a_part_has_restored() {
         sim.allow();
         let digests = ["a", "second/b"].map(|path| {
             let (path, after) = (path.to_owned(), Some(Digest::of("old")));
-            RestoredDigests { path, before: None, after }
+            RestoredDigests { path, before: None, after, behind: false }
         });
         let restore = Restore {
             seq: 2,
