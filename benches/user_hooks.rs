@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 fn main() {
     divan::main();
@@ -64,7 +65,7 @@ impl Fixture {
 
     /// What the gate does for a call.
     fn judge(&self) -> HookVerdict {
-        let cancel = CancellationToken::new();
+        let (unwaited, cancel) = (TaskTracker::new(), CancellationToken::new());
         let scene = HookContext {
             session: "r",
             agent: None,
@@ -72,6 +73,7 @@ impl Fixture {
             permission_mode: PermissionMode::Default,
             environment_file: None,
             sandbox: &HookSandbox::Off,
+            unwaited: &unwaited,
             cancel: &cancel,
         };
         let tool = ToolUse {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::arguments::{Common, HooksCommand};
 use super::session::SessionContext;
@@ -235,7 +236,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     };
     tell(&customization)?;
     let hooks = customization.user_hooks();
-    let cancel = CancellationToken::new();
+    let (unwaited, cancel) = (TaskTracker::new(), CancellationToken::new());
     let judge = context.judge(context.settings(None)?, context.bounds())?;
     let sandbox = judge.hook_sandbox(&hooks).await;
     let hook_context = HookContext {
@@ -245,6 +246,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
         permission_mode: PermissionMode::Default,
         environment_file: None,
         sandbox: &sandbox,
+        unwaited: &unwaited,
         cancel: &cancel,
     };
     let mut signals = Signals::listen()?;

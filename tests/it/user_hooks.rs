@@ -607,3 +607,25 @@ fn hooks_of_another_program_are_taken_over() {
         fs::read_to_string(project.beside("config/roo-lsp/hooks.json")).unwrap().contains("guard_bash.sh")
     );
 }
+
+/// Hooks that no task waits for, when the program ends right after the request.
+#[test]
+fn a_run_lets_hooks_of_its_end_finish() {
+    let project = Project::outside_temp(&[]);
+    project.script("turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n");
+    let hook = |line: &str, is_async: bool| json!([{ "hooks": [{ "type": "command", "command": line, "async": is_async }] }]);
+    let hooks = json!({ "hooks": {
+        "SessionEnd": hook("sleep 0.7; echo x >session-end", false),
+        "Stop": hook("sleep 0.7; echo x >async-stop", true),
+    } });
+    let file = project.beside("config/roo-lsp/hooks.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, hooks.to_string()).unwrap();
+    let mut command = project.program();
+    let output =
+        command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    for name in ["session-end", "async-stop"] {
+        assert!(project.folder().join(name).exists(), "{name}: {output:?}");
+    }
+}

@@ -928,7 +928,7 @@ impl Actor {
         }
     }
 
-    /// Tells hooks of the request's end. Nobody waits for that.
+    /// Tells hooks of the request's end. No task waits for that.
     fn tell_end(&self, records: &[Record<Event>]) {
         let root = self.tree.root();
         if records.iter().any(|it| it.task_id == root.id && matches!(it.event, Event::Ended { .. })) {
@@ -941,7 +941,8 @@ impl Actor {
                 foreground: ForegroundControl::default(),
             };
             let asking = HookDispatch::new(root, &context);
-            tokio::spawn(async move { asking.session_ended().await });
+            let unwaited = self.services.unwaited_hooks.of_ends.clone();
+            unwaited.spawn(async move { asking.session_ended().await });
         }
     }
 

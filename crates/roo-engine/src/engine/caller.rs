@@ -72,7 +72,8 @@ impl Caller {
     fn notify(&self, message: String) {
         let (services, hook_dispatch) = (Arc::clone(&self.services), Arc::clone(&self.hook_dispatch));
         let cancel = self.cancel.clone();
-        tokio::spawn(async move {
+        let unwaited = services.unwaited_hooks.others.clone();
+        unwaited.spawn(async move {
             let told = async {
                 let hooks = hook_dispatch::hooks_of(&services).await;
                 hook_dispatch.notify_of_server(&hooks, &message).await;

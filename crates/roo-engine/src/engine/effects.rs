@@ -489,7 +489,7 @@ impl GateRequest {
         }
     }
 
-    /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
+    /// Judges, reports, and tells hooks when the user is waited for. No task waits for those.
     async fn run(self, services: &Arc<EngineServices>, reporter: &Reporter) {
         let reading = Arc::clone(services);
         // It may read files, and the thread that runs the tasks has other things to do.
@@ -500,6 +500,7 @@ impl GateRequest {
         };
         let outcome = self.judge(services, &hooks, modes).await;
         let decision = outcome.decision.clone();
+        let _unwaited = services.unwaited_hooks.others.token();
         reporter.send(Report::Gated(outcome)).await;
         self.hook_dispatch.notify(&hooks, self.call.as_ref(), &decision).await;
     }
@@ -1040,6 +1041,7 @@ impl Turn {
                 Input::ModelFailed { message: error.message, remedy, used: usage, frame }
             }
         };
+        let _unwaited = around.services.unwaited_hooks.others.token();
         reporter.send(Report::Last(input)).await;
         if let Some((kind, message, Remedy::Ask)) = failed {
             hook_dispatch.model_failed(kind, &message).await;

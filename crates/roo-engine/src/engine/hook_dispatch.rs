@@ -94,6 +94,7 @@ impl HookDispatch {
             permission_mode: self.permission_mode,
             environment_file: Some(&self.environment),
             sandbox: self.sandbox.get_or_init(look_up).await,
+            unwaited: &self.services.unwaited_hooks.others,
             cancel: &self.cancel,
         }
     }
@@ -285,7 +286,9 @@ impl HookDispatch {
     pub(super) async fn session_ended(&self) {
         let hooks = hooks_of(&self.services).await;
         if hooks.has(EventName::SessionEnd) {
-            log(&hooks.session_end("other", &self.hook_context(&hooks).await).await.warnings);
+            let unwaited = &self.services.unwaited_hooks.of_ends;
+            let context = HookContext { unwaited, ..self.hook_context(&hooks).await };
+            log(&hooks.session_end("other", &context).await.warnings);
         }
     }
 }

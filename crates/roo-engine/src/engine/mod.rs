@@ -37,6 +37,7 @@ mod restore_plan;
 mod services;
 pub mod task;
 pub mod tree;
+mod unwaited_hooks;
 mod worktrees;
 
 use std::collections::HashMap;
@@ -62,6 +63,7 @@ use self::rate_limits::RateLimits;
 use self::services::{CurrentServices, EngineServices, SharedServices};
 use self::task::{Choice, Input, NewRule, Task};
 use self::tree::{Fact, Fold, Tree};
+use self::unwaited_hooks::UnwaitedHooks;
 use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
@@ -405,6 +407,7 @@ impl Engine {
             reserve,
             descriptors: Arc::new(DescriptorBudget::new(roo_process::open_files::limit())),
             is_worktree: false,
+            unwaited_hooks: UnwaitedHooks::default(),
         });
         let current = EngineServices::new(Arc::clone(&services), settings, gate);
         Self {
@@ -1456,7 +1459,7 @@ impl Engine {
     }
 
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
-    /// any more, no log is locked, and the trace is written.
+    /// any more, no log is locked, hooks of ended requests are done, and the trace is written.
     pub async fn shutdown(&self) {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
         let ends = all.into_iter().map(|live| async move {
@@ -1469,6 +1472,7 @@ impl Engine {
         futures_util::future::join_all(ends).await;
         // A request that has just ended is no longer among them, but may still hold the locks of its log.
         drop(self.registry.passing().await);
+        self.services.unwaited_hooks.finish().await;
         audit::settle(&self.current.newest()).await;
         self.cancel.cancel();
     }

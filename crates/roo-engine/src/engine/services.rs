@@ -15,6 +15,7 @@ use super::descriptors::DescriptorBudget;
 use super::rate_limits::{BegunRequest, QueuedRequest, RateLimit, RateLimits};
 use super::task::{AgentSettings, Task};
 use super::tree::Tree;
+use super::unwaited_hooks::UnwaitedHooks;
 use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::intent_store::Orchestration;
@@ -54,6 +55,8 @@ pub(super) struct SharedServices {
     pub(super) rate_limits: Arc<RateLimits>,
     /// True for the folder of a branch's work tree: what changes there has changed nothing of the workspace yet.
     pub(super) is_worktree: bool,
+    /// Hooks that no task waits for.
+    pub(super) unwaited_hooks: UnwaitedHooks,
 }
 
 /// Services by one state of the settings.

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::outcome::set_off;
 use self::run::Firing;
@@ -108,6 +109,8 @@ pub struct HookContext<'a> {
     pub environment_file: Option<&'a Path>,
     /// Sandbox for hooks that don't run outside it.
     pub sandbox: &'a HookSandbox,
+    /// Runs the hooks that nobody waits for.
+    pub unwaited: &'a TaskTracker,
     /// Ends the hooks, and with them their processes.
     pub cancel: &'a CancellationToken,
 }
@@ -462,8 +465,8 @@ impl UserHooks {
         if let Value::Object(own) = own {
             common.extend(own);
         }
-        let HookContext { environment_file, transcript, sandbox, cancel, .. } = *hook_context;
-        let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, cancel };
+        let HookContext { environment_file, transcript, sandbox, unwaited, cancel, .. } = *hook_context;
+        let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, unwaited, cancel };
         run::fire(&self.hooks, self.root(), firing).await
     }
 }

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::answer::{self, HookAnswer};
 use super::file::Hook;
@@ -36,6 +37,8 @@ pub(super) struct Firing<'a> {
     /// File in which a hook may leave variables for later commands.
     pub(super) environment_file: Option<&'a Path>,
     pub(super) sandbox: &'a HookSandbox,
+    /// Has the hooks that nobody waits for.
+    pub(super) unwaited: &'a TaskTracker,
     pub(super) cancel: &'a CancellationToken,
 }
 
@@ -60,7 +63,7 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
             // Nobody waits; it ends with its time or with the task.
             let (environment, cancel) = (Arc::clone(&environment), firing.cancel.clone());
             let bounded = bounded(asked.hook, &firing, &environment);
-            tokio::spawn(async move { run(asked.job, &environment, bounded, &cancel).await });
+            firing.unwaited.spawn(async move { run(asked.job, &environment, bounded, &cancel).await });
         } else {
             waited_for.push(asked);
         }

@@ -11,12 +11,17 @@ use roo_protocol::ids::ToolCallId;
 /// A project with hooks.
 struct HookProject {
     directory: TempDir,
+    unwaited: TaskTracker,
     cancel: CancellationToken,
 }
 
 impl HookProject {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), cancel: CancellationToken::new() }
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            unwaited: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+        }
     }
 
     fn root(&self) -> PathBuf {
@@ -40,6 +45,7 @@ impl HookProject {
             permission_mode: PermissionMode::AcceptEdits,
             environment_file: None,
             sandbox: &HookSandbox::Off,
+            unwaited: &self.unwaited,
             cancel: &self.cancel,
         }
     }

@@ -101,6 +101,5 @@ pub use server_sandbox::{ServerBounds, ServerSandbox, ServerSandboxRequest};
 pub(crate) use task_network::NetworkRules;
 pub use task_network::TaskNetwork;
 pub(crate) use tool_homes::caches;
-pub(crate) use user_edit::RestoreEdits;
 pub(crate) use user_edit::{MadeThere, ReplacedPlace, RestoreEdits};
 pub use watch::{Captured, GitUse, Staging, Watch};

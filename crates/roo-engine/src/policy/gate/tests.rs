@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::approvals::StandingRules;
@@ -160,7 +161,7 @@ impl Fixture {
             ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None, note: None };
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
-        let cancel = CancellationToken::new();
+        let (unwaited, cancel) = (TaskTracker::new(), CancellationToken::new());
         let here = UserHookContext {
             hooks: &self.hooks,
             hook_context: HookContext {
@@ -170,6 +171,7 @@ impl Fixture {
                 permission_mode: PermissionMode::Default,
                 environment_file: None,
                 sandbox: &HookSandbox::Off,
+                unwaited: &unwaited,
                 cancel: &cancel,
             },
             ends: name == "attempt_completion",
