@@ -246,6 +246,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
         permission_mode: PermissionMode::Default,
         environment_file: None,
         sandbox: &sandbox,
+        folders: &[],
         unwaited: &unwaited,
         cancel: &cancel,
     };

@@ -54,6 +54,8 @@ pub(super) struct HookDispatch {
     agent: Option<(String, String)>,
     transcript: PathBuf,
     environment: PathBuf,
+    /// In which the task works.
+    folders: Vec<PathBuf>,
     permission_mode: PermissionMode,
     model: Option<String>,
     ends: bool,
@@ -76,6 +78,7 @@ impl HookDispatch {
             agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.settings.mode.clone())),
             transcript: journal.log(),
             environment: journal.environment(),
+            folders: services.workspace.roots().paths().map(Path::to_path_buf).collect(),
             permission_mode: if writes { PermissionMode::AcceptEdits } else { PermissionMode::Default },
             model: profile.and_then(|profile| profile.model.clone()),
             ends: task.would_complete(),
@@ -94,6 +97,7 @@ impl HookDispatch {
             permission_mode: self.permission_mode,
             environment_file: Some(&self.environment),
             sandbox: self.sandbox.get_or_init(look_up).await,
+            folders: &self.folders,
             unwaited: &self.services.unwaited_hooks.others,
             cancel: &self.cancel,
         }

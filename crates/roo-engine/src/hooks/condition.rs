@@ -2,6 +2,8 @@
 //!
 //! It saves processes and guards nothing: where it can't be told whether a call fits, the hook runs.
 
+use std::path::Path;
+
 use globset::GlobBuilder;
 use serde_json::Value;
 
@@ -22,9 +24,9 @@ impl Condition {
         &self.text
     }
 
-    /// Returns whether a call may fit: by the names of its tool and its input in the contract's form. `root` is the
-    /// project's directory, for paths.
-    pub fn fits(&self, names: &[&str], input: &Value, root: &str) -> bool {
+    /// Returns whether a call may fit: by the names of its tool and its input in the contract's form. `roots` are
+    /// the directories from which paths are meant.
+    pub fn fits(&self, names: &[&str], input: &Value, roots: &[&Path]) -> bool {
         let (tool, rule) = match self.text.split_once('(') {
             Some((tool, rest)) => (tool.trim(), rest.trim_end().strip_suffix(')').map(str::trim)),
             None => (self.text.trim(), Some("")),
@@ -47,7 +49,7 @@ impl Condition {
             return commands(command, rule);
         }
         if let Some(path) = text("file_path").or_else(|| text("path")) {
-            return path_fits(path, rule, root);
+            return path_fits(Path::new(path), rule, roots);
         }
         text("subagent_type").is_none_or(|kind| glob(rule, kind))
     }
@@ -100,19 +102,29 @@ fn glob(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Returns whether a path may be one that a rule means: as in a `.gitignore` of the project's directory.
-fn path_fits(path: &str, rule: &str, root: &str) -> bool {
-    let (rule, path) = match rule.strip_prefix("//") {
-        Some(absolute) => (absolute, path.trim_start_matches('/')),
+/// Returns whether a path may be one that a rule means: as in a `.gitignore` of one of these directories. A rule of several
+/// names may mean any path outside of them.
+fn path_fits(path: &Path, rule: &str, roots: &[&Path]) -> bool {
+    let (rule, paths) = match rule.strip_prefix("//") {
+        Some(absolute) => (absolute, vec![path.strip_prefix("/").unwrap_or(path)]),
         None if rule.starts_with('~') => return true,
-        None => match path.strip_prefix(root).map(|below| below.trim_start_matches('/')) {
-            Some(below) => (rule.trim_start_matches("./").trim_start_matches('/'), below),
-            None => return false,
-        },
+        None => {
+            let below = roots.iter().filter_map(|root| path.strip_prefix(root).ok()).collect();
+            (rule.trim_start_matches("./").trim_start_matches('/'), below)
+        }
     };
-    let anywhere = if rule.contains('/') { rule.to_owned() } else { format!("**/{rule}") };
+    let is_name = !rule.contains('/');
+    let paths = match paths.is_empty() {
+        true if is_name => vec![path],
+        true => return true,
+        false => paths,
+    };
+    let anywhere = if is_name { format!("**/{rule}") } else { rule.to_owned() };
     match GlobBuilder::new(&anywhere).literal_separator(true).build() {
-        Ok(glob) => glob.compile_matcher().is_match(path),
+        Ok(glob) => {
+            let glob = glob.compile_matcher();
+            paths.iter().any(|path| glob.is_match(path))
+        }
         Err(_) => true,
     }
 }
@@ -123,12 +135,17 @@ mod tests {
 
     use super::*;
 
+    /// Returns whether a call fits in a work tree of a project.
+    fn fits(rule: &str, names: &[&str], input: &Value) -> bool {
+        Condition::parse(rule).fits(names, input, &["/w-branches/b-1", "/w"].map(Path::new))
+    }
+
     fn bash(rule: &str, command: &str) -> bool {
-        Condition::parse(rule).fits(&["Bash", "execute_command"], &json!({ "command": command }), "/w")
+        fits(rule, &["Bash", "execute_command"], &json!({ "command": command }))
     }
 
     fn edit(rule: &str, path: &str) -> bool {
-        Condition::parse(rule).fits(&["Write", "write_to_file"], &json!({ "file_path": path }), "/w")
+        fits(rule, &["Write", "write_to_file"], &json!({ "file_path": path }))
     }
 
     #[test]
@@ -149,14 +166,23 @@ mod tests {
         assert!(edit("Edit(src/**)", "/w/src/a/b.ts") && !edit("Edit(src/**)", "/w/x/src/b.ts"));
         assert!(edit("Edit(**/src/**)", "/w/x/src/b.ts") && edit("Write(/src/*)", "/w/src/b"));
         assert!(edit("Edit(//etc/**)", "/etc/hosts"));
-        assert!(!edit("Edit(*.ts)", "/elsewhere/b.ts"));
+        assert!(edit("Edit(*.ts)", "/elsewhere/b.ts") && !edit("Edit(*.ts)", "/elsewhere/b.rs"));
+        // The rule may be meant for another project.
+        assert!(edit("Edit(src/**)", "/w-2/src/b.ts") && edit("Edit(src/**)", "/w-2/x/b.ts"));
+    }
+
+    #[test]
+    fn paths_of_a_work_tree_are_compared_from_there() {
+        assert!(edit("Edit(src/**)", "/w-branches/b-1/src/b.ts"));
+        assert!(!edit("Edit(src/**)", "/w-branches/b-1/docs/b.ts"));
+        assert!(!edit("Edit(*.ts)", "/w-branches/b-1/src/b.rs"));
     }
 
     #[test]
     fn in_doubt_the_hook_runs() {
         assert!(bash("Bash(git *", "ls") && edit("Edit([)", "/w/a"));
-        assert!(Condition::parse("Agent(x)").fits(&["Agent"], &json!({}), "/w"));
-        assert!(!Condition::parse("Agent(x)").fits(&["Agent"], &json!({ "subagent_type": "y" }), "/w"));
+        assert!(Condition::parse("Agent(x)").fits(&["Agent"], &json!({}), &[]));
+        assert!(!Condition::parse("Agent(x)").fits(&["Agent"], &json!({ "subagent_type": "y" }), &[]));
     }
 
     proptest::proptest! {

@@ -109,6 +109,8 @@ pub struct HookContext<'a> {
     pub environment_file: Option<&'a Path>,
     /// Sandbox for hooks that don't run outside it.
     pub sandbox: &'a HookSandbox,
+    /// The folders in which the task works, its working directory first; none for those of the hooks.
+    pub folders: &'a [PathBuf],
     /// Runs the hooks that nobody waits for.
     pub unwaited: &'a TaskTracker,
     /// Ends the hooks, and with them their processes.
@@ -191,6 +193,11 @@ impl UserHooks {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
+    /// The folder in which a task works.
+    fn folder<'a>(&'a self, hook_context: &HookContext<'a>) -> &'a Path {
+        hook_context.folders.first().map_or(self.root(), PathBuf::as_path)
+    }
+
     /// Before a tool call, when it has passed command policy and before the user is asked. A rewrite that
     /// can't be understood has the user asked about the call as it is.
     pub async fn pre_tool(&self, tool: &ToolUse<'_>, hook_context: &HookContext<'_>) -> HookVerdict {
@@ -217,9 +224,9 @@ impl UserHooks {
         if !self.has(event) {
             return HookVerdict { outcome: Outcome::nothing(event), params: None };
         }
-        let inputs = tool.inputs(self.root());
+        let inputs = tool.inputs(self.folder(hook_context));
         let mut outcome = self.fire(event, inputs.clone(), own, hook_context).await;
-        let params = match tool.rewritten(self.root(), &inputs, &outcome.rewrites) {
+        let params = match tool.rewritten(self.folder(hook_context), &inputs, &outcome.rewrites) {
             Ok(params) => params,
             Err(error) => {
                 if !outcome.is_refused() {
@@ -246,7 +253,7 @@ impl UserHooks {
             return Outcome::nothing(event);
         }
         let own = json!({ "tool_use_id": tool.call.id.as_str(), "reason": reason });
-        self.fire(event, tool.inputs(self.root()), own, hook_context).await
+        self.fire(event, tool.inputs(self.folder(hook_context)), own, hook_context).await
     }
 
     /// After a tool call, whether it succeeded or failed.
@@ -260,7 +267,7 @@ impl UserHooks {
         if !self.has(event) {
             return Reviewed { outcome: Outcome::nothing(event), result: None, addition: None };
         }
-        let response = tool_input::response(tool, self.root(), result.text, result.ok);
+        let response = tool_input::response(tool, self.folder(hook_context), result.text, result.ok);
         let mut own = json!({ "tool_use_id": tool.call.id.as_str() });
         if result.ok {
             own["tool_response"] = response.clone();
@@ -271,7 +278,7 @@ impl UserHooks {
         if let Some(took) = result.took {
             own["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
         }
-        let mut outcome = self.fire(event, tool.inputs(self.root()), own, hook_context).await;
+        let mut outcome = self.fire(event, tool.inputs(self.folder(hook_context)), own, hook_context).await;
         let result = outcome.output.as_ref().and_then(|output| {
             let text = tool_input::response_text(output, &response);
             text.map(|text| answer::clean(&text, process::OUTPUT_LIMIT))
@@ -299,7 +306,7 @@ impl UserHooks {
             return Outcome::nothing(event);
         }
         let calls = calls.iter().flat_map(|(tool, text)| {
-            tool.inputs(self.root()).into_iter().map(move |input| {
+            tool.inputs(self.folder(hook_context)).into_iter().map(move |input| {
                 json!({
                     "tool_name": input.names.first(),
                     "tool_input": input.fields,
@@ -456,7 +463,7 @@ impl UserHooks {
         };
         set("session_id", hook_context.session.into());
         set("transcript_path", transcript(hook_context));
-        set("cwd", self.root().to_string_lossy().into());
+        set("cwd", self.folder(hook_context).to_string_lossy().into());
         set("permission_mode", hook_context.permission_mode.as_str().into());
         if let Some(agent) = hook_context.agent {
             set("agent_id", agent.id.into());
@@ -466,7 +473,19 @@ impl UserHooks {
             common.extend(own);
         }
         let HookContext { environment_file, transcript, sandbox, unwaited, cancel, .. } = *hook_context;
-        let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, unwaited, cancel };
+        // Work trees may lie in the project, and the other way round.
+        let folders = hook_context.folders.iter().map(PathBuf::as_path).chain(self.root.as_deref()).collect();
+        let firing = Firing {
+            event,
+            inputs,
+            common,
+            transcript,
+            environment_file,
+            sandbox,
+            unwaited,
+            folders,
+            cancel,
+        };
         run::fire(&self.hooks, self.root(), firing).await
     }
 }

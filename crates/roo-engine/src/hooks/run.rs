@@ -39,6 +39,8 @@ pub(super) struct Firing<'a> {
     pub(super) sandbox: &'a HookSandbox,
     /// Has the hooks that nobody waits for.
     pub(super) unwaited: &'a TaskTracker,
+    /// Directories from which paths in conditions are meant.
+    pub(super) folders: Vec<&'a Path>,
     pub(super) cancel: &'a CancellationToken,
 }
 
@@ -145,7 +147,7 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<HookRun
             let Some(name) = matched else { continue };
             if let Some(condition) = &hook.condition {
                 let fields = Value::Object(input.fields.clone());
-                if !condition.fits(&names, &fields, &root.to_string_lossy()) {
+                if !condition.fits(&names, &fields, &firing.folders) {
                     continue;
                 }
             }

@@ -45,6 +45,7 @@ impl HookProject {
             permission_mode: PermissionMode::AcceptEdits,
             environment_file: None,
             sandbox: &HookSandbox::Off,
+            folders: &[],
             unwaited: &self.unwaited,
             cancel: &self.cancel,
         }
@@ -112,6 +113,36 @@ async fn a_hook_is_told_what_the_contract_says() {
         },
     });
     assert_eq!(place.told(), [expected]);
+}
+
+#[tokio::test]
+async fn a_hook_for_some_paths_runs_in_the_work_tree_of_a_branch_too() {
+    let place = HookProject::new();
+    let folders = ["/w-branches/b-1".into()];
+    let hook_context = HookContext { folders: &folders, ..place.hook_context() };
+    let hooks = place.hooks(
+        EventName::PreToolUse,
+        &[("*", json!({ "command": "pwd >>ran; cat >>told", "if": "Edit(src/**)" }))],
+    );
+    for path in ["src/a.txt", "docs/a.txt"] {
+        let Value::Object(params) = json!({ "path": path, "content": "x" }) else { panic!() };
+        let call = ToolCall { name: "write_to_file".into(), params, ..ls() };
+        let invocation = parse(&call).ok();
+        let real_path = |path: &str| Some(Path::new("/w-branches/b-1").join(path));
+        let tool = ToolUse {
+            call: &call,
+            invocation: invocation.as_ref(),
+            server_tool: None,
+            real_path: &real_path,
+        };
+        hooks.pre_tool(&tool, &hook_context).await;
+    }
+    // It runs where the scripts are that the user has approved.
+    assert_eq!(place.read("ran"), format!("{}\n", place.root().display()));
+    let told = place.told();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["cwd"], "/w-branches/b-1");
+    assert_eq!(told[0]["tool_input"]["file_path"], "/w-branches/b-1/src/a.txt");
 }
 
 #[tokio::test]

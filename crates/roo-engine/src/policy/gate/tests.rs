@@ -171,6 +171,7 @@ impl Fixture {
                 permission_mode: PermissionMode::Default,
                 environment_file: None,
                 sandbox: &HookSandbox::Off,
+                folders: &[],
                 unwaited: &unwaited,
                 cancel: &cancel,
             },
