@@ -85,8 +85,10 @@ fn a_fork_shares_the_events_and_runs_nothing() {
     let project = Project::outside_temp(&[]);
     let task = played(&project);
     let before = fs::read(log_of(&project, &task)).unwrap();
-    let at = number(&project, &task, "checkpointSaved");
-    let said = project.succeed(&["tasks", "fork", &task, "--at", &at.to_string()]);
+    let saved = number(&project, &task, "checkpointSaved");
+    let said = project.succeed(&["tasks", "fork", &task, "--at", &saved.to_string()]);
+    // The result of the call comes with its checkpoint.
+    let at = saved + 1;
 
     let item = newest_fork(&project);
     let (fork, urid) = (item["taskId"].as_str().unwrap(), item["urid"].as_str().unwrap());
@@ -273,6 +275,21 @@ fn a_request_that_waits_is_forked_and_still_waits() {
     client.request("roo/task/delete", json!({ "taskId": task }));
     assert_eq!(client.request("roo/task/list", json!({}))["items"], json!([]));
     assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_fork_at_a_checkpoint_knows_what_came_of_the_call() {
+    let project = Project::outside_temp(&[]);
+    let task = played(&project);
+    let at = number(&project, &task, "checkpointSaved");
+    project.succeed(&["tasks", "fork", &task, "--at", &at.to_string()]);
+    let fork = newest_fork(&project);
+    assert_eq!(fork["forkedFrom"]["seq"], at + 1, "{fork}");
+    let own = records(&project, fork["taskId"].as_str().unwrap());
+    assert!(
+        !own.iter().any(|record| record["event"]["type"] == "toolFinished"),
+        "nothing was interrupted: {own:?}"
+    );
 }
 
 #[test]

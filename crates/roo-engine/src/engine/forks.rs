@@ -60,6 +60,9 @@ impl Engine {
         if !(2..=newest).contains(&seq) {
             return Err(EngineError::NotFound { what: "event", id: seq.to_string() });
         }
+        let directory = parent.clone();
+        let seq = roo_durable::spawn_blocking(move || with_result(&directory, seq)).await;
+        let seq = seq.unwrap_or(Err(EngineError::Ending))?;
         let id = TaskId::new(self.services.clock.ordered().to_string());
         let (urid, files) = match worktree {
             true => {
@@ -140,6 +143,24 @@ impl Engine {
     async fn git_environment(&self) -> Environment {
         Environment::inherited_by(&EnvironmentRules::new(self.settings().await.sandbox.env.clone()))
     }
+}
+
+/// Returns the number of the result of the call whose checkpoint an event is: what has changed without it would look as if it had been
+/// interrupted. Of any other event its own. Reads the disk.
+fn with_result(request: &RequestDirectory, seq: u64) -> Result<u64, EngineError> {
+    let (mut call, mut found) = (None, seq);
+    roo_durable::read_while(request, 0, |record: Record<Event>| {
+        match record.event {
+            Event::CheckpointSaved { call_id, .. } if record.seq == seq => call = Some(call_id),
+            // They are one append.
+            Event::ToolFinished { result, .. } if call.as_ref() == Some(&result.call_id) => {
+                found = record.seq
+            }
+            _ => {}
+        }
+        record.seq <= seq
+    })?;
+    Ok(found)
 }
 
 /// Where a fork works.
