@@ -511,6 +511,34 @@ fn a_permission_to_be_executed_is_named_and_the_worktree_kept() {
 }
 
 #[test]
+fn what_is_outside_of_a_sparse_checkout_is_merged_and_an_empty_repository_is_named() {
+    let project = Project::outside_temp(&[("in/a.txt", "a\n"), ("out/b.txt", "b\n")]);
+    let folder = project.folder();
+    git(&folder, &["init", "--quiet", "--initial-branch=main"]);
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "--quiet", "-m", "first"]);
+    git(&folder, &["sparse-checkout", "set", "in"]);
+    project.configure(&format!("mode: orchestrator\n{AUTO}"));
+    let command =
+        "mkdir -p out nested && echo new > out/new.txt && cd nested && git init --quiet && echo x > x";
+    let runs = json!({ "tool": "execute_command", "params": { "command": command } });
+    project.script(&script(&[
+        delegates(&[("code", "The first"), ("debug", "The second")]),
+        turn("code", "Do it: The first", &vec![runs]),
+        turn("code", "Exit code: 0", &vec![completes("First.")]),
+        turn("debug", "Do it: The second", &vec![completes("Second.")]),
+        turn("orchestrator", "First.", &vec![completes("Both.")]),
+    ]));
+    let output = works(&project, &["run", "Go."], None);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(project.read("out/new.txt"), "new\n");
+    let [log] = project.logs().try_into().unwrap();
+    let told = results(&log, "new_task");
+    let note = "nested (it is a repository of its own)";
+    assert!(told.iter().any(|text| text.contains(note)), "{told:?}");
+}
+
+#[test]
 fn a_kill_after_any_append_loses_nothing_and_merges_nothing_twice() {
     let played = |crash_after: Option<usize>| {
         let project = Project::outside_temp(&[]);

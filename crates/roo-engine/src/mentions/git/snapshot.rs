@@ -89,14 +89,62 @@ impl<'a> Snapshots<'a> {
                 return Err(GitError::Files(error));
             }
         }
-        self.done(&["add", "--all", "--", "."]).await?;
+        self.add(&[], ".").await?;
         let has_own = own.is_some_and(|own| self.folder().is_some_and(|folder| folder.join(own).is_dir()));
         if let Some(own) = own.filter(|_| has_own) {
             let own = format!(":(literal){own}");
-            self.done(&["add", "--all", "--force", "--", &own]).await?;
+            self.add(&["--force"], &own).await?;
         }
         let tree = self.done(&["write-tree"]).await?;
         Ok(String::from_utf8_lossy(&tree.stdout).trim().to_owned())
+    }
+
+    /// Adds the files below a path as they are. A nested repository without a commit, which git can't add, becomes one with a
+    /// commit that there isn't.
+    async fn add(&self, options: &[&str], path: &str) -> Result<(), GitError> {
+        let is_sparse = self.git.line(&["config", "--type=bool", "--get", "core.sparseCheckout"]).await;
+        let mut add = vec!["add", "--all"];
+        if is_sparse.is_ok_and(|is_sparse| is_sparse == "true") {
+            // Else git refuses files that the user has chosen not to check out.
+            add.push("--sparse");
+        }
+        add.extend(options);
+        add.extend(["--", path]);
+        let Err(error) = self.done(&add).await else { return Ok(()) };
+        let unborn = self.unborn_repositories().await?;
+        if unborn.is_empty() {
+            return Err(error);
+        }
+        let none = self.done(&["hash-object", "-t", "tree", "--", "/dev/null"]).await?;
+        let none = String::from_utf8_lossy(&none.stdout).trim().to_owned();
+        for repository in unborn {
+            let mut entry = OsString::from(format!("160000,{none},{}", self.prefix));
+            entry.push(repository);
+            let add = ["update-index", "--add", "--cacheinfo"].map(OsString::from);
+            self.done(&[&add[..], &[entry]].concat()).await?;
+        }
+        self.done(&add).await.map(drop)
+    }
+
+    /// The nested repositories that have no commit, as paths below the folder.
+    async fn unborn_repositories(&self) -> Result<Vec<OsString>, GitError> {
+        let others = ["ls-files", "-z", "--others", "--exclude-standard", "--", "."];
+        let output = self.run(&others, LONGEST_LIST).await?;
+        if output.stdout.len() as u64 >= LONGEST_LIST {
+            return Err(GitError::TooManyFiles);
+        }
+        let folder = self.folder().ok_or(GitError::NoRoot)?;
+        let mut unborn = Vec::new();
+        // Of untracked directories, git names those alone that are repositories.
+        for name in output.stdout.split(|&byte| byte == 0).filter_map(|name| name.strip_suffix(b"/")) {
+            let name = OsStr::from_bytes(name);
+            let place = folder.join(name);
+            let head = self.git.run_in(&place, &["rev-parse", "--verify", "--quiet", "HEAD"]).await?;
+            if !head.is_success() {
+                unborn.push(name.to_owned());
+            }
+        }
+        Ok(unborn)
     }
 
     /// The paths below the folder in which two snapshots differ.
