@@ -3,9 +3,10 @@
 //! Agents have a clone of their own. What they changed is found by a second repository in the state directory, which no command
 //! sees: nothing that a command does to its clone says what git does here, nor what the patch is made against.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::git::{ANSWER, GitFailure, git, line};
@@ -20,6 +21,14 @@ const PRIVATE: &str =
 /// Directory of what the agents of a request note for each other: it goes on with the request, and is in no result.
 const NOTES: &str = ".roo/tasks";
 
+/// What git says where this machine can't do more.
+const DISK_IS_FULL: [&str; 4] =
+    ["No space left on device", "Disk quota exceeded", "Cannot allocate memory", "Too many open files"];
+/// The most repositories that are nested in each other.
+const DEEPEST: usize = 20;
+/// Name of a file that isn't there.
+const NO_FILE: &str = ".roo-lsp-nested";
+
 /// Reasons why there is no checkout or no patch.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckoutError {
@@ -31,6 +40,20 @@ pub(crate) enum CheckoutError {
     Bundle(String),
     #[error("the checkout can't be made in {}: {source}", path.display())]
     Files { path: PathBuf, source: io::Error },
+}
+
+impl CheckoutError {
+    /// Returns whether it would be the same on every worker: what an agent has left can't be passed on.
+    pub(super) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Git(GitFailure::Refused { reason, .. }) => {
+                !DISK_IS_FULL.iter().any(|words| reason.contains(words))
+            }
+            Self::Git(GitFailure::TooMuch { .. }) => true,
+            Self::Git(GitFailure::Start(_)) | Self::Files { .. } => false,
+            Self::NoCommit(_) | Self::Bundle(_) => true,
+        }
+    }
 }
 
 /// A checkout.
@@ -107,9 +130,10 @@ impl Checkout {
         &self.base
     }
 
-    /// The id of the files as they are, without those that git ignores.
+    /// The id of the files as they are, without those that git ignores. Those of nested repositories are files like any others.
     pub(super) async fn tree(&self) -> Result<String, CheckoutError> {
         let variables = self.variables();
+        self.open_nested().await?;
         line(&self.folder, &["add", "--all", "--", "."], &variables).await?;
         // A repository may ignore it. Through a link it would be another directory.
         let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
@@ -118,6 +142,39 @@ impl Checkout {
             line(&self.folder, &["add", "--all", "--force", "--", NOTES], &variables).await?;
         }
         Ok(line(&self.folder, &["write-tree"], &variables).await?)
+    }
+
+    /// Has git take nested repositories for plain directories: it does so where it knows a file in them.
+    async fn open_nested(&self) -> Result<(), CheckoutError> {
+        let variables = self.variables();
+        let others = ["ls-files", "-z", "--others", "--exclude-standard", "--", "."];
+        let mut empty = None;
+        // In one there may be others.
+        for _ in 0..DEEPEST {
+            let found = git(&self.folder, &others, &variables, &[], LARGEST_PATCH).await?;
+            // Of untracked directories, git names those alone that are repositories.
+            let nested = found.split(|&byte| byte == 0).filter(|name| name.ends_with(b"/"));
+            let nested: Vec<&OsStr> = nested.map(OsStr::from_bytes).collect();
+            if nested.is_empty() {
+                break;
+            }
+            let empty = match &empty {
+                Some(empty) => empty,
+                None => {
+                    let hash = ["hash-object", "-t", "blob", "--", "/dev/null"];
+                    empty.insert(line(&self.folder, &hash, &variables).await?)
+                }
+            };
+            for name in nested {
+                let mut entry = OsString::from(format!("100644,{empty},"));
+                entry.push(name);
+                // It isn't there, so that it goes when the others are added.
+                entry.push(NO_FILE);
+                let add = ["update-index", "--add", "--cacheinfo"].map(OsString::from);
+                line(&self.folder, &[&add[..], &[entry]].concat(), &variables).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What leads from the files as they were checked out to those of an id.
@@ -220,5 +277,62 @@ async fn find_commit(folder: &Path, name: &str) -> Result<String, CheckoutError>
     match line(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await {
         Err(GitFailure::Refused { .. }) => Err(CheckoutError::NoCommit(name.to_owned())),
         found => Ok(found?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shell(folder: &Path, line: &str) {
+        let mut command = tokio::process::Command::new("sh");
+        let identity = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        command.args(["-ec", line]).current_dir(folder).envs(identity.map(|name| (name, "a@b.c")));
+        assert!(command.status().await.unwrap().success(), "{line}");
+    }
+
+    #[tokio::test]
+    async fn the_files_of_nested_repositories_are_in_the_result() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["origin", "private", "private-2"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        shell(&path("origin"), "git init -q; echo a >a; git add a; git commit -qm a").await;
+        let there = commit(&path("origin"), "HEAD").await.unwrap();
+        let source = Source::Repository { url: format!("file://{}", path("origin").display()) };
+        let made = async |folder: &str, private: &str| {
+            Checkout::make(&path(folder), &path(private), &source, &path("bundle"), &there).await.unwrap()
+        };
+        let checkout = made("work", "private").await;
+        let line = "mkdir -p born/inner unborn empty; (cd born; git init -q; echo x >x; git add x; git commit -qm x; \
+                    echo y >y; cd inner; git init -q; echo z >z); (cd unborn; git init -q; echo q >q); cd empty; git init -q";
+        shell(&path("work"), line).await;
+        let tree = checkout.tree().await.unwrap();
+        let patch = checkout.changes(&tree).await.unwrap();
+        let copy = made("copy", "private-2").await;
+        copy.restore(&patch).await.unwrap();
+        for name in ["born/x", "born/y", "born/inner/z", "unborn/q"] {
+            assert_eq!(
+                fs::read(path("copy").join(name)).unwrap(),
+                fs::read(path("work").join(name)).unwrap(),
+                "{name}"
+            );
+        }
+        assert_eq!(copy.tree().await.unwrap(), tree);
+        shell(&path("work"), "echo more >born/x; rm born/y").await;
+        let tree = checkout.tree().await.unwrap();
+        let patch = String::from_utf8(checkout.changes(&tree).await.unwrap()).unwrap();
+        assert!(patch.contains("+more") && !patch.contains("born/y") && !patch.contains(NO_FILE), "{patch}");
+    }
+
+    #[test]
+    fn a_disk_that_is_full_is_no_fault_of_what_was_submitted() {
+        let refused = |reason: &str| {
+            let reason = reason.to_owned();
+            CheckoutError::Git(GitFailure::Refused { what: "add".to_owned(), reason }).is_lasting()
+        };
+        assert!(refused("error: 'sub/' does not have a commit checked out"));
+        assert!(!refused("fatal: cannot write: No space left on device"));
     }
 }

@@ -63,8 +63,11 @@ pub(super) enum JobError {
     Settings(String),
     #[error(transparent)]
     Nats(#[from] NatsError),
+    /// What the agents have left can't be passed on, by no worker.
+    #[error("its files can't be passed on: {0}")]
+    Files(CheckoutError),
     #[error(transparent)]
-    Replica(#[from] ReplicaError),
+    Replica(ReplicaError),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("its events can't be read: {0}")]
@@ -81,6 +84,15 @@ impl From<CheckoutError> for JobError {
             }
             CheckoutError::Git(failure) => Self::Git(failure),
             CheckoutError::NoCommit(_) | CheckoutError::Bundle(_) => Self::Submission(error.to_string()),
+        }
+    }
+}
+
+impl From<ReplicaError> for JobError {
+    fn from(error: ReplicaError) -> Self {
+        match error {
+            ReplicaError::Checkout(error) if error.is_lasting() => Self::Files(error),
+            error => Self::Replica(error),
         }
     }
 }

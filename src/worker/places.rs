@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use roo_durable::WorkspaceDirectory;
 use roo_protocol::ids::TaskId;
+use roo_sandbox::changes::remove_tree;
 use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
@@ -81,21 +82,27 @@ impl Places {
 impl Drop for Place {
     fn drop(&mut self) {
         let own = WorkspaceDirectory::new(&self.state, &self.folder);
+        let mut is_gone = true;
         for directory in [&self.folder, &self.private, own.path()] {
-            match fs::remove_dir_all(directory) {
+            match remove_tree(directory) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!("{} was not removed: {error}", directory.display());
+                    is_gone = false;
                 }
                 _ => {}
             }
         }
-        // What is left is removed with the lock when the next worker starts.
-        let _ = fs::remove_file(&self.lock);
+        // By its lock, the next worker finds what is left.
+        if is_gone {
+            let _ = fs::remove_file(&self.lock);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -109,6 +116,10 @@ mod tests {
             fs::create_dir(&place.folder).unwrap();
         }
         let left = killed.folder.clone();
+        // As Go leaves its modules.
+        fs::create_dir(left.join("closed")).unwrap();
+        fs::write(left.join("closed/file"), "x").unwrap();
+        fs::set_permissions(left.join("closed"), fs::Permissions::from_mode(0o500)).unwrap();
         // As when its process is killed: the lock ends, the files stay.
         flock(&killed._held, FlockOperation::Unlock).unwrap();
         std::mem::forget(killed);

@@ -120,6 +120,10 @@ impl Worker {
                 tracing::warn!("the request {request} was refused: {problem}");
                 self.conclude(item, Some(request), WorkOutcome::Refused, problem).await;
             }
+            Err(error @ JobError::Files(_)) => {
+                tracing::warn!("the request {request} has failed: {error}");
+                self.conclude(item, Some(request), WorkOutcome::Failed, error.to_string()).await;
+            }
             // Whoever waits for it learns why.
             Err(error) if item.deliveries() == self.setup.deliveries => {
                 tracing::warn!("the request {request} is not tried again: {error}");

@@ -203,7 +203,10 @@ pub(super) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u32) -> io::Resul
 }
 
 /// Removes a directory with all below, however deep and whatever its permissions, through no link.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// Those of the system.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let parent = open_root(path.parent().unwrap_or(path))?;
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     match look(&parent, name)? {

@@ -41,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 pub use commit::{CommitOutcome, WithheldChange};
 pub use difference::{Change, Changes, What};
+pub use files::remove_tree;
 pub use layers::LeasedLayers;
 pub use record::{Kind, State};
 pub use recording::{FileIndex, IndexedRoot, MarkedPlaces, Recording};
