@@ -313,3 +313,39 @@ fn hooks_of_the_workspace_that_the_users_configuration_names_run_and_are_protect
     let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert!(asked.contains("ask (protected)"), "{asked}");
 }
+
+#[test]
+fn a_repository_in_the_workspace_has_no_work_tree_elsewhere() {
+    let workshop = repository();
+    let told = workshop.agent("git init -q sub && git -C sub config core.worktree ~");
+    assert!(told.contains("sub/.git: core.worktree"), "{told}");
+    assert!(!workshop.at("agent/sub/.git").exists());
+}
+
+#[test]
+fn a_new_work_tree_gets_no_program_by_its_own_configuration() {
+    let workshop = repository();
+    assert_eq!(workshop.shell_in("agent", "git config extensions.worktreeConfig true").0, 0);
+    let told = workshop.agent(
+        "git worktree add -q fine && git worktree add -q wt && git -C wt config --worktree core.fsmonitor 'touch /pwned; false'",
+    );
+    assert!(told.contains("worktrees/wt: core.fsmonitor"), "{told}");
+    assert!(!workshop.at("agent/wt/.git").exists() && workshop.at("agent/fine/.git").is_file());
+}
+
+#[test]
+fn a_command_adds_no_program_to_a_rebase_that_is_under_way() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "git switch -qc side && echo side >a.txt && git commit -qam side && git switch -q main && echo main >a.txt && \
+                    git commit -qam main && echo last >last && git add last && git commit -qm last && ! git rebase side >/dev/null 2>&1";
+        assert_eq!(workshop.shell_in(project, line), (0, String::new()));
+    }
+    let before = workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1;
+    let told = workshop.agent("echo 'exec touch pwned' >>.git/rebase-merge/git-rebase-todo");
+    assert!(told.contains("were undone") && told.contains("exec touch pwned"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1, before);
+    workshop.both("echo both >a.txt && git add a.txt && GIT_EDITOR=true git rebase --continue");
+    workshop.both("git rebase -q --exec 'echo ran >>ran' HEAD~1 && cat ran");
+    workshop.same(STATE);
+}

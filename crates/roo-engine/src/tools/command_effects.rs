@@ -418,24 +418,27 @@ fn compare(
 /// others whole.
 fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Change>) -> GitOutcome {
     let mut outcome = GitOutcome::default();
-    changes.retain(|change| {
-        let is_new = change.what == What::Created && change.path.ends_with(".git") && change.is_violation();
-        let Some(root) = watch.roots.get(change.root).filter(|_| is_new) else { return true };
-        let path = root.join(&change.path);
-        let because = git.objections(&path);
-        if because.is_empty() {
-            return false;
-        }
-        match watch.store.put_away(&path) {
-            Ok(kept) => {
-                let path = change.path.clone();
-                outcome.withheld.push(WithheldGitChange { path, because, kept });
-                false
-            }
-            // It is told as what could not be taken back.
-            Err(_) => true,
-        }
+    let is_new = |change: &Change| {
+        change.what == What::Created && change.path.ends_with(".git") && change.is_violation()
+    };
+    let found = changes.iter().filter(|change| is_new(change)).filter_map(|change| {
+        let place = (change.root, change.path.clone());
+        Some((place, watch.roots.get(change.root)?.join(&change.path)))
     });
+    for ((root, path), absolute, because) in git.judge_new(found.collect()) {
+        let is_settled = because.is_empty()
+            || match watch.store.put_away(&absolute) {
+                Ok(kept) => {
+                    outcome.withheld.push(WithheldGitChange { path: path.clone(), because, kept });
+                    true
+                }
+                // It is told as what could not be taken back.
+                Err(_) => false,
+            };
+        if is_settled {
+            changes.retain(|change| !(is_new(change) && change.root == root && change.path == path));
+        }
+    }
     outcome
 }
 

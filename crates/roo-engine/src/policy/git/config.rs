@@ -77,6 +77,15 @@ pub(super) fn objections(before: Option<&Values>, after: &Values) -> Vec<String>
     objections
 }
 
+/// The keys of the configuration of a new work tree that may not stay. It may have what `others` of the repository have:
+/// git copies that.
+pub(super) fn objections_to_work_tree(others: &[Values], values: &Values) -> Vec<String> {
+    let is_copied = |key: &String| others.iter().any(|other| other.get(key) == values.get(key));
+    let mut objections = objections(Some(&Values::new()), values);
+    objections.retain(|key| !is_copied(key));
+    objections
+}
+
 fn may_be_set(key: &str, before: Option<&Values>, after: &Values) -> bool {
     let values = after.get(key).map(Vec::as_slice).unwrap_or_default();
     let (section, name, variable) = split(key);
@@ -87,15 +96,19 @@ fn may_be_set(key: &str, before: Option<&Values>, after: &Values) -> bool {
     }
     match (section, name, variable) {
         ("core", None, "bare") => before.is_none() && values == ["false"],
-        // A submodule's, which git itself has made in this repository.
-        ("core", None, "worktree") => before.is_none(),
         ("branch", Some(_), "merge" | "rebase" | "description") => true,
         ("branch", Some(_), "remote") => values.iter().all(|remote| {
             let known = before.unwrap_or(after);
             remote == "." || known.contains_key(&format!("remote.{remote}.url"))
         }),
         ("remote", Some(_), "url") => before.is_none() && values.iter().all(|url| is_plain_url(url)),
-        ("remote", Some(_), "fetch") => before.is_none(),
+        ("remote", Some(_), "fetch" | "tagopt" | "partialclonefilter") => before.is_none(),
+        ("remote", Some(_), "promisor") => before.is_none() && values == ["true"],
+        ("extensions", None, "partialclone") => {
+            before.is_none()
+                && values.iter().all(|remote| after.contains_key(&format!("remote.{remote}.url")))
+        }
+        ("advice", None, _) => true,
         ("submodule", Some(_), "active") => true,
         ("submodule", Some(_), "url") => values.iter().all(|url| is_plain_url(url)),
         ("extensions", None, "objectformat" | "refstorage") => before.is_none(),
@@ -204,6 +217,13 @@ mod tests {
             "{new}[remote \"origin\"]\nurl = git@host:x\nfetch = a\n[branch \"main\"]\nremote = origin\n"
         );
         assert_eq!(objections(None, &values(&cloned)), [""; 0]);
+        let partial = format!(
+            "{cloned}[remote \"origin\"]\ntagOpt = --no-tags\npromisor = true\npartialclonefilter = blob:none\n\
+             [extensions]\npartialClone = origin\n[advice]\ndetachedHead = false\n"
+        );
+        assert_eq!(objections(None, &values(&partial)), [""; 0]);
+        let elsewhere = format!("{new}worktree = /home/you\n[extensions]\npartialClone = other\n");
+        assert_eq!(objections(None, &values(&elsewhere)), ["core.worktree", "extensions.partialclone"]);
         let hostile = format!("{new}fsmonitor = x\n[remote \"origin\"]\nurl = ext::sh -c x\n");
         assert_eq!(objections(None, &values(&hostile)), ["core.fsmonitor", "remote.origin.url"]);
     }

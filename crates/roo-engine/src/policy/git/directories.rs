@@ -60,7 +60,7 @@ impl GitDirectory {
     }
 
     /// The top of the work tree that a directory lies in, with its git directory, where the repository is its own.
-    pub(super) fn with_top(directory: &Path, home: Option<&Path>) -> Option<(PathBuf, Self)> {
+    pub(in super::super) fn with_top(directory: &Path, home: Option<&Path>) -> Option<(PathBuf, Self)> {
         let git = dot_git_around(directory, home)?;
         Some((git.parent()?.to_path_buf(), Self::from_dot_git(&git)?))
     }
@@ -140,15 +140,21 @@ impl GitDirectory {
         let is_granted = |path: &PathBuf| granted.iter().any(|other| other.own == *path);
         let mut closed: Vec<PathBuf> =
             self.guarded().into_iter().filter(|path| path.symlink_metadata().is_ok()).collect();
-        let others = entries(&self.common.join("worktrees")).chain(self.modules());
+        let others = self.work_trees().chain(self.modules());
         closed.extend(others.filter(|path| !is_granted(path)));
         closed
     }
 
-    /// The git directories of submodules, whose names may hold slashes.
+    /// The directories of linked work trees.
+    pub(super) fn work_trees(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        entries(&self.common.join("worktrees"))
+    }
+
+    /// The git directories of submodules, whose names may hold slashes. A linked work tree has its own.
     pub(super) fn modules(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let mut found = Vec::new();
-        let mut open = vec![self.common.join("modules")];
+        let trees = self.work_trees().chain([self.common.clone()]);
+        let mut open: Vec<PathBuf> = trees.map(|directory| directory.join("modules")).collect();
         while let Some(directory) = open.pop().filter(|_| found.len() < MOST) {
             for entry in entries(&directory) {
                 if entry.join("HEAD").is_file() {

@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::directories::GitDirectory;
-use super::guard::replace;
 use super::program::git;
+use super::replace::replace;
 use roo_durable::read_regular;
 
 /// The largest exclude file that is added to, in bytes.

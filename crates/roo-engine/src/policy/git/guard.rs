@@ -16,6 +16,8 @@ use std::time::SystemTime;
 
 use super::config;
 use super::directories::GitDirectory;
+use super::replace::replace;
+use super::sequencer::{Programs, Removed};
 use roo_durable::read_regular;
 use roo_sandbox::changes::Store;
 use roo_sandbox::exec::sandbox::Substitute;
@@ -42,18 +44,22 @@ pub struct GitGuard {
     tags: Vec<(PathBuf, Option<SystemTime>)>,
     directories: Vec<GitDirectory>,
     /// The workspace folders.
-    roots: Vec<PathBuf>,
-    /// Submodules' directories, and those of linked work trees.
-    inner: BTreeSet<PathBuf>,
+    pub(super) roots: Vec<PathBuf>,
+    /// The directories of submodules.
+    modules: BTreeSet<PathBuf>,
+    /// Those of linked work trees.
+    work_trees: BTreeSet<PathBuf>,
+    /// What operations that are under way would run, by the git directory.
+    under_way: BTreeMap<PathBuf, Programs>,
 }
 
 #[derive(Debug)]
-struct Configuration {
-    file: PathBuf,
-    text: Vec<u8>,
-    mode: u32,
+pub(super) struct Configuration {
+    pub(super) file: PathBuf,
+    pub(super) text: Vec<u8>,
+    pub(super) mode: u32,
     /// File that the command writes in its place; none where it writes the file itself.
-    copy: Option<PathBuf>,
+    pub(super) copy: Option<PathBuf>,
 }
 
 /// A directory of hooks that a tool generates, and the copy in its place that the command may write.
@@ -66,7 +72,7 @@ struct GeneratedHooks {
 
 /// State of a guarded path before the command.
 #[derive(Debug)]
-enum Guarded {
+pub(super) enum Guarded {
     Missing,
     /// It is there and can't be written.
     Held,
@@ -152,12 +158,29 @@ impl GitGuard {
                 guard.generated.push(GeneratedHooks { directory: directory.clone(), files, copy });
             }
         }
-        guard.inner = guard.inner_now();
+        guard.modules = guard.modules_now();
+        guard.work_trees = guard.work_trees_now();
+        for git in guard.all_directories() {
+            let programs = Programs::of(&git, roots);
+            if !programs.is_empty() {
+                guard.under_way.insert(git, programs);
+            }
+        }
         Ok(guard)
     }
 
-    fn inner_now(&self) -> BTreeSet<PathBuf> {
+    fn modules_now(&self) -> BTreeSet<PathBuf> {
         self.directories.iter().flat_map(GitDirectory::modules).collect()
+    }
+
+    fn work_trees_now(&self) -> BTreeSet<PathBuf> {
+        self.directories.iter().flat_map(GitDirectory::work_trees).collect()
+    }
+
+    /// All git directories in which something may be under way.
+    fn all_directories(&self) -> BTreeSet<PathBuf> {
+        let own = self.directories.iter().map(|directory| directory.own.clone());
+        own.chain(self.modules_now()).chain(self.work_trees_now()).collect()
     }
 
     /// The copies that are shown in place of configurations and generated hooks.
@@ -196,15 +219,17 @@ impl GitGuard {
                 Err(error) => outcome.failed.push((hooks.directory.clone(), error.to_string())),
             }
         }
-        for path in self.inner_now().difference(&self.inner) {
-            let because = objections_to_directory(path, &self.directories, &self.roots);
-            if !because.is_empty() {
-                match store.put_away(path) {
-                    Ok(kept) => {
-                        outcome.withheld.push(WithheldGitChange { path: path.clone(), because, kept })
-                    }
-                    Err(error) => outcome.failed.push((path.clone(), error.to_string())),
-                }
+        for path in self.modules_now().difference(&self.modules) {
+            self.put_away(path, self.objections_to_module(path), store, &mut outcome);
+        }
+        for path in self.work_trees_now().difference(&self.work_trees) {
+            self.put_away(path, self.objections_to_work_tree(path), store, &mut outcome);
+        }
+        let nothing = Programs::default();
+        for git in self.all_directories() {
+            match self.under_way.get(&git).unwrap_or(&nothing).settle(&git, store, &self.roots) {
+                Ok(removed) => outcome.withheld.extend(removed.into_iter().map(WithheldGitChange::from)),
+                Err(error) => outcome.failed.push((git, error.to_string())),
             }
         }
         outcome.tagged = self.tags.iter().any(|(tags, before)| has_newer(tags, *before));
@@ -212,12 +237,53 @@ impl GitGuard {
         outcome
     }
 
-    /// Returns the reasons why a new `.git` of the workspace may not stay; nothing where it is one as git makes it.
-    pub(crate) fn objections(&self, git: &Path) -> Vec<String> {
+    /// Puts a directory away where there are reasons against it.
+    pub(super) fn put_away(
+        &self,
+        path: &Path,
+        because: Vec<String>,
+        store: &Store,
+        outcome: &mut GitOutcome,
+    ) {
+        if because.is_empty() {
+            return;
+        }
+        match store.put_away(path) {
+            Ok(kept) => outcome.withheld.push(WithheldGitChange { path: path.to_owned(), because, kept }),
+            Err(error) => outcome.failed.push((path.to_owned(), error.to_string())),
+        }
+    }
+
+    /// Judges git directories and files that came up, each with its key. Gives those that may stay, and for the others why not.
+    pub(crate) fn judge_new<K>(&self, found: Vec<(K, PathBuf)>) -> Vec<(K, PathBuf, Vec<String>)> {
+        let (directories, files): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, git)| git.is_dir());
+        let mut judged = Vec::new();
+        // That of a submodule names a directory in that of its new repository.
+        let mut accepted: Vec<PathBuf> = Vec::new();
+        for (key, git) in directories {
+            let because = self.objections(&git, &[]);
+            if because.is_empty() {
+                accepted.extend(git.canonicalize().ok());
+            }
+            judged.push((key, git, because));
+        }
+        for (key, git) in files {
+            let because = self.objections(&git, &accepted);
+            judged.push((key, git, because));
+        }
+        judged
+    }
+
+    /// Returns the reasons why a new `.git` of the workspace may not stay; nothing where it is one as git makes it, or names
+    /// what is in an `accepted` one.
+    fn objections(&self, git: &Path, accepted: &[PathBuf]) -> Vec<String> {
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => objections_to_directory(git, &self.directories, &self.roots),
+            Ok(found) if found.is_dir() => self.objections_to_directory(git, false),
             Ok(found) if found.is_file() => match GitDirectory::find([], [git], None).as_slice() {
-                [found] if self.directories.iter().any(|known| found.common.starts_with(&known.common)) => {
+                [found]
+                    if self.directories.iter().any(|known| found.common.starts_with(&known.common))
+                        || accepted.iter().any(|accepted| found.common.starts_with(accepted)) =>
+                {
                     vec![]
                 }
                 _ => vec!["it names a directory that is not the workspace's own".to_owned()],
@@ -225,40 +291,134 @@ impl GitGuard {
             _ => vec!["it is no git directory".to_owned()],
         }
     }
+
+    /// Returns the reasons why the git directory of a new submodule may not stay.
+    pub(super) fn objections_to_module(&self, git: &Path) -> Vec<String> {
+        self.objections_to_directory(git, true)
+    }
+
+    /// Returns the reasons why a new git directory may not stay. Only that of a submodule names its work tree, and no other
+    /// than its own: git would write what is checked out there.
+    fn objections_to_directory(&self, git: &Path, is_module: bool) -> Vec<String> {
+        let mut because = Vec::new();
+        match config::read(&git.join("config"), &self.roots) {
+            Ok(values) => {
+                because.extend(config::objections(None, &values));
+                if is_module
+                    && let Some([work_tree]) = values.get("core.worktree").map(Vec::as_slice)
+                    && self.is_work_tree_of(&git.join(work_tree), git)
+                {
+                    because.retain(|key| key != "core.worktree");
+                }
+            }
+            Err(error) => because.push(format!("its configuration can't be read: {error}")),
+        }
+        for name in ["commondir", "config.worktree", "info/attributes"] {
+            if git.join(name).symlink_metadata().is_ok() {
+                because.push(name.to_owned());
+            }
+        }
+        for entry in fs::read_dir(git.join("hooks")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if Path::new(&name).extension().is_none_or(|extension| extension != "sample") {
+                because.push(format!("hooks/{}", name.to_string_lossy()));
+            }
+        }
+        if git.join("hooks").symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            because.push("hooks".to_owned());
+        }
+        if let Ok(text) = read_regular(&git.join("objects/info/alternates"), LARGEST) {
+            let is_known =
+                |line: &str| self.directories.iter().any(|known| Path::new(line).starts_with(&known.common));
+            if !text.lines().all(is_known) {
+                because.push("objects/info/alternates".to_owned());
+            }
+        }
+        if !Programs::of(git, &self.roots).is_empty() {
+            because.push("an operation under way that runs a program".to_owned());
+        }
+        if !is_module {
+            // What a `.git` file of a later command could name is judged now.
+            let own = GitDirectory { own: git.to_owned(), common: git.to_owned() };
+            for module in own.modules() {
+                let objections = self.objections_to_module(&module);
+                let name = module.strip_prefix(git).unwrap_or(&module).display().to_string();
+                because.extend(objections.into_iter().map(|objection| format!("{name}: {objection}")));
+            }
+        }
+        because
+    }
+
+    /// Returns whether a directory is in the workspace and its `.git` names this git directory.
+    fn is_work_tree_of(&self, work_tree: &Path, git: &Path) -> bool {
+        let (Ok(work_tree), Ok(git)) = (work_tree.canonicalize(), git.canonicalize()) else { return false };
+        self.roots.iter().any(|root| work_tree.starts_with(root) && work_tree != *root)
+            && named_by(&work_tree.join(".git")) == Some(git)
+    }
+
+    /// Returns the reasons why the directory of a new linked work tree may not stay.
+    pub(super) fn objections_to_work_tree(&self, git: &Path) -> Vec<String> {
+        let mut because = Vec::new();
+        let own = git.join("config.worktree");
+        if own.symlink_metadata().is_ok() {
+            let others = self.directories.iter().flat_map(|directory| [&directory.own, &directory.common]);
+            let others: Vec<config::Values> = others
+                .filter_map(|other| config::read(&other.join("config.worktree"), &self.roots).ok())
+                .collect();
+            match config::read(&own, &self.roots) {
+                Ok(values) => because.extend(config::objections_to_work_tree(&others, &values)),
+                Err(error) => because.push(format!("its configuration can't be read: {error}")),
+            }
+        }
+        let names = |name: &str| {
+            let text = read_regular(&git.join(name), LARGEST).ok()?;
+            Some(git.join(text.trim()))
+        };
+        let common = git.parent().and_then(Path::parent).and_then(|common| common.canonicalize().ok());
+        if names("commondir").and_then(|named| named.canonicalize().ok()) != common || common.is_none() {
+            because.push("commondir".to_owned());
+        }
+        // The work tree may be gone again.
+        let is_own = names("gitdir").is_some_and(|named| {
+            let place = named.parent().and_then(|place| place.canonicalize().ok());
+            match place {
+                None => self.roots.iter().any(|root| is_plainly_below(&named, root)),
+                Some(place) => {
+                    let is_inside = self.roots.iter().any(|root| place.starts_with(root));
+                    let back = named_by(&place.join(".git"));
+                    is_inside
+                        && named.ends_with(".git")
+                        && back.is_none_or(|back| git.canonicalize().is_ok_and(|git| git == back))
+                }
+            }
+        });
+        if !is_own {
+            because.push("gitdir".to_owned());
+        }
+        because
+    }
 }
 
-/// Returns the reasons why a new git directory may not stay.
-fn objections_to_directory(git: &Path, known: &[GitDirectory], roots: &[PathBuf]) -> Vec<String> {
-    let mut because = Vec::new();
-    match config::read(&git.join("config"), roots) {
-        Ok(values) => because.extend(config::objections(None, &values)),
-        Err(error) => because.push(format!("its configuration can't be read: {error}")),
+/// The git directory that a `.git` file names, where both are there.
+fn named_by(file: &Path) -> Option<PathBuf> {
+    let text = read_regular(file, LARGEST).ok()?;
+    file.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+}
+
+/// Returns whether a path is below a directory, with no way back in it.
+fn is_plainly_below(path: &Path, directory: &Path) -> bool {
+    let is_plain = !path.components().any(|part| part == std::path::Component::ParentDir);
+    is_plain && path.starts_with(directory)
+}
+
+impl From<Removed> for WithheldGitChange {
+    fn from(Removed { path, because, kept }: Removed) -> Self {
+        Self { path, because, kept }
     }
-    for name in ["commondir", "config.worktree", "info/attributes"] {
-        if git.join(name).symlink_metadata().is_ok() {
-            because.push(name.to_owned());
-        }
-    }
-    for entry in fs::read_dir(git.join("hooks")).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if Path::new(&name).extension().is_none_or(|extension| extension != "sample") {
-            because.push(format!("hooks/{}", name.to_string_lossy()));
-        }
-    }
-    if git.join("hooks").symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-        because.push("hooks".to_owned());
-    }
-    if let Ok(text) = read_regular(&git.join("objects/info/alternates"), LARGEST) {
-        let is_known = |line: &str| known.iter().any(|known| Path::new(line).starts_with(&known.common));
-        if !text.lines().all(is_known) {
-            because.push("objects/info/alternates".to_owned());
-        }
-    }
-    because
 }
 
 impl Configuration {
-    fn settle(&self, store: &Store, roots: &[PathBuf]) -> io::Result<Option<WithheldGitChange>> {
+    pub(super) fn settle(&self, store: &Store, roots: &[PathBuf]) -> io::Result<Option<WithheldGitChange>> {
         let written = self.copy.as_deref().unwrap_or(&self.file);
         let now = read_bytes(written)?;
         if now == self.text {
@@ -316,7 +476,7 @@ impl Guarded {
         Ok(Self::File { text: read_bytes(path)?, mode: found.mode() })
     }
 
-    fn settle(&self, path: &Path, store: &Store) -> io::Result<Option<WithheldGitChange>> {
+    pub(super) fn settle(&self, path: &Path, store: &Store) -> io::Result<Option<WithheldGitChange>> {
         let because = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let withheld = |path: &Path, kept| {
             let because = vec![because.clone()];
@@ -423,23 +583,6 @@ fn modified(path: &Path) -> Option<SystemTime> {
 fn has_newer(directory: &Path, before: Option<SystemTime>) -> bool {
     let entries = || fs::read_dir(directory).into_iter().flatten().flatten();
     modified(directory) != before && entries().any(|entry| modified(&entry.path()) > before)
-}
-
-/// Puts a text in place of a file, or where one was, in one step.
-pub(super) fn replace(file: &Path, text: &[u8], mode: u32) -> io::Result<()> {
-    let pending = file.with_file_name(format!(".roo-lsp-{}", uuid::Uuid::new_v4()));
-    let written = (|| {
-        let mut new = File::options().write(true).create_new(true).mode(0o600).open(&pending)?;
-        new.write_all(text)?;
-        new.set_permissions(fs::Permissions::from_mode(mode & 0o7777))?;
-        new.sync_all()?;
-        fs::rename(&pending, file)
-    })();
-    if written.is_err() {
-        // It is in nobody's way.
-        let _ = fs::remove_file(&pending);
-    }
-    written
 }
 
 /// The commits that a log of references tells of behind a place.
@@ -594,13 +737,58 @@ mod tests {
         fixture.run("cd w && git init -q new && git clone -q . copy && git worktree add -q linked && git init -q bad && \
                      git -C bad config core.editor evil && echo x >bad/.git/hooks/post-checkout");
         let objections =
-            |name: &str| guard.objections(&fixture.place.path().canonicalize().unwrap().join(name));
+            |name: &str| guard.objections(&fixture.place.path().canonicalize().unwrap().join(name), &[]);
         assert_eq!(objections("w/new/.git"), [""; 0]);
         assert_eq!(objections("w/copy/.git"), [""; 0]);
         assert_eq!(objections("w/linked/.git"), [""; 0]);
         assert_eq!(objections("w/bad/.git"), ["core.editor", "hooks/post-checkout"]);
         fs::write(fixture.place.path().join("w/bad/file"), "gitdir: /elsewhere/.git\n").unwrap();
         assert_eq!(objections("w/bad/file"), ["it names a directory that is not the workspace's own"]);
+    }
+
+    #[test]
+    fn only_a_submodule_names_its_work_tree() {
+        let fixture = Fixture::new();
+        let top = fixture.place.path().canonicalize().unwrap();
+        let directories = [fixture.git.clone()];
+        let guard = GitGuard::begin(&directories, &[top.join("w")], &[], None, false).unwrap();
+        fixture.run(
+            "cd w && git -c protocol.file.allow=always submodule -q add \"$PWD\" mod && git init -q sub && \
+             git -C sub config core.worktree /home/you",
+        );
+        assert_eq!(guard.objections(&top.join("w/mod/.git"), &[]), [""; 0]);
+        assert_eq!(guard.objections(&top.join("w/sub/.git"), &[]), ["core.worktree"]);
+        let module = top.join("w/.git/modules/mod");
+        assert_eq!(guard.objections_to_module(&module), [""; 0]);
+        fixture.run("cd w && git config --file .git/modules/mod/config core.worktree /home/you");
+        assert_eq!(guard.objections_to_module(&module), ["core.worktree"]);
+        fixture.run("cd w && git config --file .git/modules/mod/config core.worktree ../../../sub");
+        assert_eq!(guard.objections_to_module(&module), ["core.worktree"], "its `.git` is another one's");
+        // What a later command could name is judged with the repository that holds it.
+        fixture.run("cp -r w/.git w/sub/copy && rm -rf w/sub/.git && mv w/sub/copy w/sub/.git");
+        let found = guard.objections(&top.join("w/sub/.git"), &[]);
+        assert!(found.contains(&"modules/mod: core.worktree".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn a_new_work_tree_has_no_configuration_and_no_repository_of_its_own() {
+        let fixture = Fixture::new();
+        let top = fixture.place.path().canonicalize().unwrap();
+        fixture.run(
+            "cd w && git config extensions.worktreeConfig true && git config --worktree core.pager mine",
+        );
+        let directories = [fixture.git.clone()];
+        let begin = || GitGuard::begin(&directories, &[top.join("w")], &[], None, false).unwrap();
+        let guard = begin();
+        fixture.run("cd w && git worktree add -q a && git worktree add -q b && git -C b config --worktree core.fsmonitor evil");
+        assert_eq!(withheld(&guard.settle(&fixture.store)), ["b: core.fsmonitor"]);
+        assert!(top.join("w/.git/worktrees/a").is_dir());
+        let guard = begin();
+        fixture.run(
+            "cd w && git worktree add -q c && git worktree add -q d && \
+             echo /elsewhere/.git >.git/worktrees/c/commondir && echo /elsewhere/.git >.git/worktrees/d/gitdir",
+        );
+        assert_eq!(withheld(&guard.settle(&fixture.store)), ["c: commondir", "d: gitdir"]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod exclude;
 mod guard;
 mod hooks;
 mod program;
+mod replace;
+mod sequencer;
 
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
