@@ -159,7 +159,7 @@ impl Fixture {
         let directory = self.at("captures");
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir(&directory).unwrap();
-        Capture { directory, roots: vec![self.at("ws")], except: vec![] }
+        Capture { directory, roots: vec![self.at("ws")], except: vec![], repositories: vec![] }
     }
 
     fn environment(&self) -> Environment {

@@ -12,6 +12,7 @@ async fn watched(fixture: &Fixture, line: &str) -> (Journal, String) {
         directory: directory.clone(),
         roots: vec![fixture.at("ws")],
         except: vec![fixture.at("ws/target")],
+        repositories: vec![],
     };
     let confinement = Confinement { capture: Some(capture), ..fixture.confinement() };
     let (status, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();

@@ -349,3 +349,38 @@ fn a_command_adds_no_program_to_a_rebase_that_is_under_way() {
     workshop.both("git rebase -q --exec 'echo ran >>ran' HEAD~1 && cat ran");
     workshop.same(STATE);
 }
+
+#[test]
+fn a_repository_in_build_output_is_as_git_makes_it() {
+    let workshop = repository();
+    assert_eq!(workshop.shell_in("agent", "echo build >>.gitignore && git commit -qam ignored").0, 0);
+    for line in [
+        "mkdir -p build/x && cd build/x && git init -q && git config core.fsmonitor 'touch /pwned'",
+        "git init -q made && git -C made config core.fsmonitor evil && mv made build/x",
+        "git init -q build/made && git -C build/made config core.fsmonitor evil && mv build/made build/x",
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone") && told.contains("core.fsmonitor"), "{line}: {told}");
+        assert!(!workshop.at("agent/build/x/.git").exists(), "{line}");
+        assert_eq!(workshop.shell_in("agent", "rm -rf build/x").0, 0);
+    }
+    // As CMake and pip fetch what they need.
+    let told = workshop.agent("git clone -q --config advice.detachedHead=false --no-tags . build/dep && cd build/dep && git switch -qc x");
+    assert!(told.contains("Exit code: 0") && !told.contains("undone"), "{told}");
+    let before = workshop.shell_in("agent", "cat build/dep/.git/config").1;
+    let told = workshop.agent(
+        "cd build/dep && git fetch -q && git switch -qc y && echo y >y && git add y && git commit -qm y",
+    );
+    assert!(told.contains("Exit code: 0") && !told.contains("undone"), "{told}");
+    for (line, because) in [
+        ("git -C build/dep config core.fsmonitor evil", "build/dep/.git/config: core.fsmonitor"),
+        ("echo evil >build/dep/.git/hooks/post-checkout", "post-checkout"),
+        ("echo '* filter=evil' >build/dep/.git/info/attributes", "attributes"),
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone") && told.contains(because), "{line}: {told}");
+        assert_eq!(workshop.shell_in("agent", "cat build/dep/.git/config").1, before, "{line}");
+    }
+    let left = "ls build/dep/.git/hooks | grep -v sample; ls build/dep/.git/info";
+    assert_eq!(workshop.shell_in("agent", left).1, "exclude\n");
+}

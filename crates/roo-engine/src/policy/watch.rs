@@ -123,13 +123,13 @@ impl Watch {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let directory = directory.canonicalize()?;
         let absolute = |(root, path): (usize, PathBuf)| Some(self.roots.get(root)?.join(path));
-        let scratch = recording.scratch().into_iter().filter_map(absolute);
+        let scratch: Vec<PathBuf> = recording.scratch().into_iter().filter_map(absolute).collect();
         let found = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
         let git = self.git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf);
         // What a staged command replaces is in the workspace until the end.
         let roots = if self.staging.is_some() { vec![] } else { self.roots.clone() };
-        let except = scratch.chain(found).chain(git).collect();
-        let bounds = Capture { directory: directory.clone(), roots, except };
+        let except = scratch.iter().cloned().chain(found).chain(git).collect();
+        let bounds = Capture { directory: directory.clone(), roots, except, repositories: scratch };
         Ok(Some(Captured { directory, bounds }))
     }
 }

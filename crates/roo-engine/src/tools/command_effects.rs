@@ -281,6 +281,9 @@ pub(super) async fn after(
                 (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
             }
         };
+        let scratch = recording.scratch_now().into_iter();
+        let scratch = scratch.filter_map(|(root, path)| Some(watch.roots.get(root)?.join(path)));
+        let built = git.settle_build_output(&scratch.collect::<Vec<_>>(), begun, &journal, &watch.store);
         let mut effects = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
@@ -290,7 +293,7 @@ pub(super) async fn after(
             None => compare(&watch, &recording, &journal, &git, &others),
         };
         effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
-        tell_git(settled, &mut effects);
+        tell_git(settled.and(built), &mut effects);
         tell_signed(signing.as_ref(), &mut effects);
         effects.refused = journal.refused;
         effects.refused_sockets = journal.refused_sockets;

@@ -264,6 +264,13 @@ impl Recording {
         trees.flat_map(|(number, tree)| tree.scratch.iter().map(move |found| (number, path(found)))).collect()
     }
 
+    /// The same as they are now: some may have come up since the recording began. Reads the disk.
+    pub fn scratch_now(&self) -> Vec<(usize, PathBuf)> {
+        // What can't be read now is told with the changes.
+        self.index.state().trees.iter_mut().for_each(|tree| _ = tree.drain());
+        self.scratch()
+    }
+
     /// Returns the changes so far, except those that the `journal` attributes to somebody else. It also says how things
     /// were, as far as it goes. Reads the disk, so not for a thread of the runtime.
     pub fn changes(&self, scope: &dyn Scope, journal: &Journal) -> Changes {

@@ -107,6 +107,17 @@ pub struct GitOutcome {
     pub tagged: bool,
 }
 
+impl GitOutcome {
+    /// Adds what another look found.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.withheld.extend(other.withheld);
+        self.failed.extend(other.failed);
+        self.commits.extend(other.commits);
+        self.tagged |= other.tagged;
+        self
+    }
+}
+
 impl GitGuard {
     /// Looks at the git directories of a workspace with these folders before a command, and at the directories of `hooks` that
     /// tools generate. `private` is a directory for copies of configurations and of these, where the sandbox can show them;

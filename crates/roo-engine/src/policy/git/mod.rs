@@ -3,6 +3,7 @@
 //!
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
+mod build_output;
 mod committed;
 mod config;
 mod directories;

@@ -82,6 +82,8 @@ pub struct Capture<P = PathBuf> {
     pub roots: Vec<P>,
     /// but not those below these, such as build output.
     pub except: Vec<P>,
+    /// Among those, directories in which what steers a git directory is kept all the same.
+    pub repositories: Vec<P>,
 }
 
 /// A folder that a command sees through an overlay, and where its writes go. The private directories lie in

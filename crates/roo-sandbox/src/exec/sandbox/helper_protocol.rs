@@ -317,7 +317,12 @@ mod tests {
                 source: JsonPath("/s/config".into()),
                 is_writable: true,
             }],
-            capture: Some(Capture { directory: JsonPath("/s/c".into()), roots: vec![], except: vec![] }),
+            capture: Some(Capture {
+                directory: JsonPath("/s/c".into()),
+                roots: vec![],
+                except: vec![],
+                repositories: vec![],
+            }),
             services: vec![JsonPath("/s/signing".into())],
             sockets: vec![JsonPath("/run/db.sock".into())],
             git_history: vec![JsonPath("/w/.git/objects".into())],

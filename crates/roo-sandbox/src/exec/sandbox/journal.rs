@@ -155,6 +155,8 @@ pub struct Journal {
     complete_below: Vec<PathBuf>,
     /// Directories that are not recorded.
     except: Vec<PathBuf>,
+    /// True if the supervisor carried out all that it was told of.
+    is_complete: bool,
 }
 
 impl Journal {
@@ -190,6 +192,7 @@ impl Journal {
                 Ok(JournalLine::CarriesOut { roots, except }) => {
                     journal.complete_below = roots.into_iter().map(|place| place.0).collect();
                     journal.except = except.into_iter().map(|place| place.0).collect();
+                    journal.is_complete = true;
                 }
                 Ok(JournalLine::LeftToKernel) => is_broken = true,
                 Err(_) => {
@@ -200,6 +203,7 @@ impl Journal {
         }
         if is_broken {
             journal.complete_below.clear();
+            journal.is_complete = false;
         }
         Ok(journal)
     }
@@ -227,6 +231,16 @@ impl Journal {
     /// Returns whether the command touched something below a directory.
     pub fn has_touched_below(&self, directory: &Path) -> bool {
         self.touched.keys().any(|path| path.starts_with(directory))
+    }
+
+    /// The paths that the command touched, and whether with all below them.
+    pub fn touched(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.touched.iter().map(|(path, all)| (path.as_path(), *all))
+    }
+
+    /// Returns whether the supervisor has put down all that the command did of what it was to put down.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// The content of a file as it was, where it was kept.

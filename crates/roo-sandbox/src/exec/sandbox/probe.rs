@@ -328,9 +328,14 @@ fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substit
     Substitute { place: JsonPath(place.clone()), source: JsonPath(source.clone()), is_writable: *is_writable }
 }
 
-fn capture(Capture { directory, roots, except }: &Capture) -> Capture<JsonPath> {
+fn capture(Capture { directory, roots, except, repositories }: &Capture) -> Capture<JsonPath> {
     let places = |paths: &[PathBuf]| paths.iter().cloned().map(JsonPath).collect();
-    Capture { directory: JsonPath(directory.clone()), roots: places(roots), except: places(except) }
+    Capture {
+        directory: JsonPath(directory.clone()),
+        roots: places(roots),
+        except: places(except),
+        repositories: places(repositories),
+    }
 }
 
 /// The environment within: caches and temporary files go where they can be written.

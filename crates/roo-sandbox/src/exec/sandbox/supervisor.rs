@@ -63,6 +63,8 @@ pub(super) struct Supervisor {
     left_to_kernel: bool,
     roots: Vec<PathBuf>,
     except: Vec<PathBuf>,
+    /// Among those, directories in which what steers a git directory counts all the same.
+    repositories: Vec<PathBuf>,
     /// Git configurations that are private copies: a file that is mounted on can't be replaced by name.
     configurations: Vec<PathBuf>,
     /// Directories in which only git removes files.
@@ -110,6 +112,7 @@ pub(super) fn start(
         left_to_kernel: false,
         roots: capture.map(|capture| paths(&capture.roots)).unwrap_or_default(),
         except: capture.map(|capture| paths(&capture.except)).unwrap_or_default(),
+        repositories: capture.map(|capture| paths(&capture.repositories)).unwrap_or_default(),
         configurations: order
             .substitutes
             .iter()
@@ -604,6 +607,9 @@ impl Supervisor {
             let holds = moved.is_directory() || target.there.as_ref().is_some_and(ResolvedFile::is_directory);
             self.touch(&source.path, holds)?;
             self.touch(&target.path, holds)?;
+            if moved.is_directory() && self.may_hold_repositories(&target.path) {
+                self.put_down(&target.path, true)?;
+            }
             self.is_own(&target.path);
             if moved.is_directory() {
                 self.directory_moves(moved, &target.path);
@@ -740,7 +746,11 @@ impl Supervisor {
 
     /// Puts down that the command changes what is at a path, or has `all` below it come up or go.
     fn touch(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
-        if !self.is_tracked(path) || self.touched.get(path).is_some_and(|known| *known || !all) {
+        if self.is_tracked(path) { self.put_down(path, all) } else { Ok(()) }
+    }
+
+    fn put_down(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
+        if self.touched.get(path).is_some_and(|known| *known || !all) {
             return Ok(());
         }
         if self.touched.len() >= MOST_TOUCHED {
@@ -876,8 +886,13 @@ impl Supervisor {
     }
 
     fn is_tracked(&self, path: &Path) -> bool {
-        self.roots.iter().any(|root| path.starts_with(root))
-            && !self.except.iter().any(|except| path.starts_with(except))
+        let is_kept = self.roots.iter().any(|root| path.starts_with(root))
+            && !self.except.iter().any(|except| path.starts_with(except));
+        is_kept || (self.may_hold_repositories(path) && may_steer_git(path))
+    }
+
+    fn may_hold_repositories(&self, path: &Path) -> bool {
+        self.repositories.iter().any(|place| path.starts_with(place))
     }
 
     /// Returns whether the file system of a handle can't be written, which is put down of a path there.
@@ -941,6 +956,23 @@ fn identity_of(path: &Path) -> Option<Identity> {
 /// A path below another, or that one itself where nothing is below.
 fn joined(above: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { above.to_owned() } else { above.join(rest) }
+}
+
+/// Entries of a git directory that hold its history and make git run nothing.
+const GIT_HISTORY: &[&str] = &["HEAD", "index", "logs", "refs", "packed-refs", "ORIG_HEAD", "FETCH_HEAD"];
+
+/// Returns whether a path is that of a `.git`, or of something in it that may steer git: programs that it runs, and where
+/// it takes contents and settings from.
+fn may_steer_git(path: &Path) -> bool {
+    let mut names = path.components().map(std::path::Component::as_os_str);
+    if !names.by_ref().any(|name| name == ".git") || is_transient(path) {
+        return path.ends_with(".git");
+    }
+    match (names.next(), names.next()) {
+        (None, _) => true,
+        (Some(name), inner) if name == "objects" => inner.is_none_or(|inner| inner == "info"),
+        (Some(name), _) => !GIT_HISTORY.iter().any(|history| name == *history),
+    }
 }
 
 /// Returns whether a name in a git directory is one that is left behind when git is interrupted.

@@ -1,0 +1,242 @@
+//! Repositories in build output that git ignores. Nobody indexes it, so what a command made or changed of them is known by
+//! what its supervisor put down, and where that is not all, by the times of files.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::directories::GitDirectory;
+use super::guard::{Configuration, GitGuard, GitOutcome, Guarded};
+use super::sequencer::{self, Programs};
+use roo_sandbox::changes::Store;
+use roo_sandbox::exec::sandbox::{BeforeImage, Journal};
+
+/// The most names that are looked at where it is not known which were touched.
+const MOST: usize = 200_000;
+/// How much older than the command a file may seem that it wrote: the kernel's clock for files ticks.
+const TICK: Duration = Duration::from_millis(20);
+/// Files of a git directory that make git run programs, or take contents and settings from elsewhere, but for its
+/// configuration and hooks.
+const STEERING: &[&str] = &[
+    "commondir",
+    "config.worktree",
+    "gitdir",
+    "info/attributes",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+];
+
+/// What was touched in build output: by the `.git`, the paths in it; that itself where it came up.
+type TouchedGit = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+
+impl GitGuard {
+    /// Puts away what a command that began then has made of repositories in these directories and may not stay, and puts back
+    /// what it may not change. All processes of the command are dead. Runs git where anything was touched.
+    pub(crate) fn settle_build_output(
+        &self,
+        directories: &[PathBuf],
+        begun: SystemTime,
+        journal: &Journal,
+        store: &Store,
+    ) -> GitOutcome {
+        let mut outcome = GitOutcome::default();
+        let before = ImagesBefore::new(journal);
+        let mut made = Vec::new();
+        for (git, paths) in touched(directories, begun, journal) {
+            if paths.contains(&git) {
+                made.extend(git.symlink_metadata().is_ok().then_some(((), git)));
+            } else {
+                self.settle_touched(&git, &paths, &before, store, &mut outcome);
+            }
+        }
+        for ((), git, because) in self.judge_new(made) {
+            self.put_away(&git, because, store, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Settles a repository that was there before.
+    fn settle_touched(
+        &self,
+        git: &Path,
+        paths: &BTreeSet<PathBuf>,
+        before: &ImagesBefore<'_>,
+        store: &Store,
+        outcome: &mut GitOutcome,
+    ) {
+        let whole = GitDirectory { own: git.to_owned(), common: git.to_owned() };
+        let is_touched = |place: &Path| paths.iter().any(|path| path.starts_with(place));
+        let mut inner: Vec<PathBuf> = Vec::new();
+        for module in whole.modules().filter(|module| is_touched(module)) {
+            match before.content(&module.join("config")) {
+                None if is_touched(&module.join("config")) => {
+                    self.put_away(&module, self.objections_to_module(&module), store, outcome);
+                }
+                _ => inner.push(module),
+            }
+        }
+        for tree in whole.work_trees().filter(|tree| is_touched(tree)) {
+            match before.content(&tree.join("gitdir")) {
+                None if is_touched(&tree.join("gitdir")) => {
+                    self.put_away(&tree, self.objections_to_work_tree(&tree), store, outcome);
+                }
+                _ => inner.push(tree),
+            }
+        }
+        for git in inner.iter().map(PathBuf::as_path).chain([git]) {
+            self.settle_files(git, paths, before, store, outcome);
+        }
+    }
+
+    fn settle_files(
+        &self,
+        git: &Path,
+        paths: &BTreeSet<PathBuf>,
+        before: &ImagesBefore<'_>,
+        store: &Store,
+        outcome: &mut GitOutcome,
+    ) {
+        let config = git.join("config");
+        if paths.contains(&config)
+            && let Some((text, mode)) = before.content(&config)
+        {
+            let configuration = Configuration { file: config.clone(), text, mode, copy: None };
+            match configuration.settle(store, &self.roots) {
+                Ok(withheld) => outcome.withheld.extend(withheld),
+                Err(error) => outcome.failed.push((config, error.to_string())),
+            }
+        }
+        let hooks = git.join("hooks");
+        let is_hook =
+            |path: &&PathBuf| path.starts_with(&hooks) && path.extension() != Some(OsStr::new("sample"));
+        let steering = STEERING.iter().map(|name| git.join(name)).filter(|path| paths.contains(path));
+        for path in steering.chain(paths.iter().filter(is_hook).cloned()) {
+            let guarded = match before.content(&path) {
+                Some((text, mode)) => Guarded::File { text, mode },
+                // A directory of hooks that git makes holds nothing but samples.
+                None if path.is_dir() && holds_only_samples(&path) => continue,
+                None => Guarded::Missing,
+            };
+            match guarded.settle(&path, store) {
+                Ok(withheld) => outcome.withheld.extend(withheld),
+                Err(error) => outcome.failed.push((path, error.to_string())),
+            }
+        }
+        let is_under_way = |path: &PathBuf| {
+            path.starts_with(git.join("rebase-merge")) || path.starts_with(git.join("sequencer"))
+        };
+        if paths.iter().any(is_under_way) {
+            let steps = before.content(&git.join(sequencer::STEPS)).unwrap_or_default().0;
+            let programs = Programs::of_steps(&String::from_utf8_lossy(&steps));
+            match programs.settle(git, store, &self.roots) {
+                Ok(removed) => outcome.withheld.extend(removed.into_iter().map(Into::into)),
+                Err(error) => outcome.failed.push((git.to_owned(), error.to_string())),
+            }
+        }
+    }
+}
+
+/// The contents that a supervisor kept.
+struct ImagesBefore<'a> {
+    journal: &'a Journal,
+    images: HashMap<&'a Path, &'a BeforeImage>,
+}
+
+impl<'a> ImagesBefore<'a> {
+    fn new(journal: &'a Journal) -> Self {
+        let mut images = HashMap::new();
+        for image in journal.images.iter().filter(|image| image.content.is_some()) {
+            images.entry(image.path.as_path()).or_insert(image);
+        }
+        Self { journal, images }
+    }
+
+    /// What a file held before the command, with its mode.
+    fn content(&self, path: &Path) -> Option<(Vec<u8>, u32)> {
+        let image = self.images.get(path)?;
+        Some((self.journal.content(image)?, image.mode))
+    }
+}
+
+fn holds_only_samples(hooks: &Path) -> bool {
+    let mut names = fs::read_dir(hooks).into_iter().flatten().flatten().map(|entry| entry.path());
+    names.all(|path| path.extension() == Some(OsStr::new("sample")))
+}
+
+/// Finds what a command touched of repositories in these directories.
+fn touched(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> TouchedGit {
+    let mut found = TouchedGit::new();
+    let mut add = |git: PathBuf, path: PathBuf| _ = found.entry(git).or_default().insert(path);
+    let mut left = MOST;
+    let is_inside = |path: &Path| directories.iter().any(|directory| path.starts_with(directory));
+    for (path, all) in journal.touched().filter(|(path, _)| is_inside(path)) {
+        match path.ancestors().filter(|above| above.ends_with(".git")).last() {
+            Some(git) => add(git.to_owned(), path.to_owned()),
+            None if all => {
+                for git in repositories_below(path, &mut left) {
+                    add(git.clone(), git);
+                }
+            }
+            None => {}
+        }
+    }
+    if !journal.is_complete() {
+        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
+        for directory in directories {
+            for git in repositories_below(directory, &mut left).into_iter().filter(|git| is_newer(git, since))
+            {
+                add(git.clone(), git);
+            }
+        }
+    }
+    found
+}
+
+/// The `.git` below a directory, as far as `left` more names go.
+fn repositories_below(directory: &Path, left: &mut usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if *left == 0 {
+                return found;
+            }
+            *left -= 1;
+            if entry.file_name() == ".git" {
+                found.push(entry.path());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Returns whether what steers a git directory may have been written since.
+fn is_newer(git: &Path, since: SystemTime) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let changed = |path: &Path| {
+        let found = path.symlink_metadata().ok();
+        let at = found.and_then(|found| {
+            let seconds = Duration::from_secs(found.ctime().try_into().ok()?);
+            Some(seconds + Duration::from_nanos(found.ctime_nsec().try_into().ok()?))
+        });
+        at.is_some_and(|at| at >= since)
+    };
+    if !git.is_dir() {
+        return changed(git);
+    }
+    let whole = GitDirectory { own: git.to_owned(), common: git.to_owned() };
+    let is_changed = |git: &Path| {
+        let hooks = git.join("hooks");
+        let mut names = fs::read_dir(&hooks).into_iter().flatten().flatten().map(|entry| entry.path());
+        STEERING.iter().any(|name| changed(&git.join(name)))
+            || [&git.join("config"), &hooks].into_iter().any(|path| changed(path))
+            || names.any(|path| changed(&path))
+    };
+    whole.modules().chain(whole.work_trees()).chain([git.to_owned()]).any(|git| is_changed(&git))
+}
