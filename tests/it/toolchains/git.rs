@@ -314,40 +314,94 @@ fn hooks_of_the_workspace_that_the_users_configuration_names_run_and_are_protect
     assert!(asked.contains("ask (protected)"), "{asked}");
 }
 
-#[test]
-fn a_repository_in_the_workspace_has_no_work_tree_elsewhere() {
-    let workshop = repository();
-    let told = workshop.agent("git init -q sub && git -C sub config core.worktree ~");
-    assert!(told.contains("sub/.git: core.worktree"), "{told}");
-    assert!(!workshop.at("agent/sub/.git").exists());
-}
-
-#[test]
-fn a_new_work_tree_gets_no_program_by_its_own_configuration() {
-    let workshop = repository();
-    assert_eq!(workshop.shell_in("agent", "git config extensions.worktreeConfig true").0, 0);
-    let told = workshop.agent(
-        "git worktree add -q fine && git worktree add -q wt && git -C wt config --worktree core.fsmonitor 'touch /pwned; false'",
-    );
-    assert!(told.contains("worktrees/wt: core.fsmonitor"), "{told}");
-    assert!(!workshop.at("agent/wt/.git").exists() && workshop.at("agent/fine/.git").is_file());
-}
-
-#[test]
-fn a_command_adds_no_program_to_a_rebase_that_is_under_way() {
+/// A repository whose branch `other` has other protected files than `main`, in both projects.
+fn branches_with_protected_files() -> Workshop {
     let workshop = repository();
     for project in ["shell", "agent"] {
-        let line = "git switch -qc side && echo side >a.txt && git commit -qam side && git switch -q main && echo main >a.txt && \
-                    git commit -qam main && echo last >last && git add last && git commit -qm last && ! git rebase side >/dev/null 2>&1";
+        let line = "mkdir .vscode && echo main >CLAUDE.md && echo main >.vscode/settings.json && echo main >.pre-commit-config.yaml && \
+                    ln -s CLAUDE.md AGENTS.md && git add -A && git commit -qm main && git switch -qc other && echo other >CLAUDE.md && \
+                    echo other >.vscode/settings.json && git rm -q .pre-commit-config.yaml && echo '*.x text' >.gitattributes && \
+                    mkdir .husky && echo true >.husky/pre-push && chmod 755 .husky/pre-push && ln -sf a.txt AGENTS.md && echo b >b.txt && \
+                    git add -A && git commit -qm other && git switch -q main";
         assert_eq!(workshop.shell_in(project, line), (0, String::new()));
     }
-    let before = workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1;
-    let told = workshop.agent("echo 'exec touch pwned' >>.git/rebase-merge/git-rebase-todo");
-    assert!(told.contains("were undone") && told.contains("exec touch pwned"), "{told}");
-    assert_eq!(workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1, before);
-    workshop.both("echo both >a.txt && git add a.txt && GIT_EDITOR=true git rebase --continue");
-    workshop.both("git rebase -q --exec 'echo ran >>ran' HEAD~1 && cat ran");
-    workshop.same(STATE);
+    workshop
+}
+
+const PROTECTED: &str = "for f in CLAUDE.md AGENTS.md .vscode/settings.json .gitattributes .husky/pre-push .pre-commit-config.yaml; \
+                         do echo $f; cat $f; stat -c %A $f; done 2>/dev/null";
+
+#[test]
+fn git_brings_the_protected_files_of_the_users_branches() {
+    let workshop = branches_with_protected_files();
+    for line in [
+        "git switch other",
+        "git checkout main",
+        "git merge --ff-only other",
+        "git reset --hard HEAD~1",
+        "git switch -qc mine && echo m >m.txt && git add m.txt && git commit -qm mine && git rebase other",
+        "git switch main && git cherry-pick other && git reset --hard HEAD~1",
+        "git restore --source other -- CLAUDE.md",
+        "git stash",
+        "git stash pop",
+        "git checkout -- . && git merge --no-ff -m merged other",
+        "git revert -m 1 --no-edit HEAD",
+        "git worktree add -q ./wt other && rm -f wt/b.txt",
+    ] {
+        let told = workshop.both(line);
+        assert!(!told.contains("Scope Violation") && !told.contains("undone"), "{line}: {told}");
+        workshop.same(STATE);
+        workshop.same(PROTECTED);
+    }
+    workshop.same(&format!("cd wt; {PROTECTED}"));
+}
+
+#[test]
+fn git_brings_no_protected_file_that_is_not_the_users() {
+    let workshop = branches_with_protected_files();
+    let held = || workshop.shell_in("agent", "cat CLAUDE.md").1;
+    let told = workshop
+        .agent("git switch other; echo evil >CLAUDE.md; mkdir -p .cursor; echo evil >.cursor/mcp.json");
+    assert!(told.contains("Scope Violation") && told.contains(".cursor/mcp.json: it was undone"), "{told}");
+    assert!(told.contains("git went to another commit") && told.contains("\n- CLAUDE.md"), "{told}");
+    assert_eq!(held(), "main\n");
+    assert!(!workshop.at("agent/.cursor").exists());
+    assert_eq!(workshop.shell_in("agent", "cat .vscode/settings.json").1, "other\n");
+    assert_eq!(workshop.shell_in("agent", "git checkout -q -- . && git switch -q main").0, 0);
+    // Neither is what the agent commits, or has git take for something else.
+    let commit = "blob=$(echo evil | git hash-object -w --stdin) && git update-index --cacheinfo 100644,$blob,CLAUDE.md && \
+                  git commit -qm evil && git branch evil && git reset -q --soft HEAD~1 && git read-tree HEAD";
+    let told = workshop.agent(commit);
+    assert!(told.contains("Exit code: 0"), "{told}");
+    for line in [
+        "git checkout evil -- CLAUDE.md",
+        "git switch --detach evil",
+        "git replace other evil && git checkout other -- CLAUDE.md; git replace -d other",
+        "git stash list; rm CLAUDE.md",
+        "git stash list; chmod 755 CLAUDE.md",
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("CLAUDE.md: it was undone"), "{line}: {told}");
+        assert_eq!(held(), "main\n", "{line}");
+        assert_eq!(workshop.shell_in("agent", "git read-tree HEAD; git checkout -q -f main").0, 0);
+    }
+    // The user's own commit on top of it is theirs.
+    let line = "git switch -q evil && echo own >>a.txt && git commit -qam own && git switch -q main";
+    assert_eq!(workshop.shell_in("agent", line).0, 0);
+    let told = workshop.agent("git switch evil");
+    assert!(!told.contains("undone"), "{told}");
+    assert_eq!(held(), "evil\n");
+}
+
+#[test]
+fn what_governs_the_server_stays_and_that_is_told() {
+    let workshop = repository();
+    let line = "echo secret >.rooignore && git add -A && git commit -qm main && git switch -qc open && echo other >.rooignore && \
+                echo x >x.txt && git add -A && git commit -qm open && git switch -q main";
+    assert_eq!(workshop.shell_in("agent", line), (0, String::new()));
+    let told = workshop.agent("git switch open");
+    assert!(told.contains("git went to another commit") && told.contains("\n- .rooignore"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "cat .rooignore").1, "secret\n");
 }
 
 #[test]
@@ -383,4 +437,40 @@ fn a_repository_in_build_output_is_as_git_makes_it() {
     }
     let left = "ls build/dep/.git/hooks | grep -v sample; ls build/dep/.git/info";
     assert_eq!(workshop.shell_in("agent", left).1, "exclude\n");
+}
+
+#[test]
+fn a_repository_in_the_workspace_has_no_work_tree_elsewhere() {
+    let workshop = repository();
+    let told = workshop.agent("git init -q sub && git -C sub config core.worktree ~");
+    assert!(told.contains("sub/.git: core.worktree"), "{told}");
+    assert!(!workshop.at("agent/sub/.git").exists());
+}
+
+#[test]
+fn a_new_work_tree_gets_no_program_by_its_own_configuration() {
+    let workshop = repository();
+    assert_eq!(workshop.shell_in("agent", "git config extensions.worktreeConfig true").0, 0);
+    let told = workshop.agent(
+        "git worktree add -q fine && git worktree add -q wt && git -C wt config --worktree core.fsmonitor 'touch /pwned; false'",
+    );
+    assert!(told.contains("worktrees/wt: core.fsmonitor"), "{told}");
+    assert!(!workshop.at("agent/wt/.git").exists() && workshop.at("agent/fine/.git").is_file());
+}
+
+#[test]
+fn a_command_adds_no_program_to_a_rebase_that_is_under_way() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "git switch -qc side && echo side >a.txt && git commit -qam side && git switch -q main && echo main >a.txt && \
+                    git commit -qam main && echo last >last && git add last && git commit -qm last && ! git rebase side >/dev/null 2>&1";
+        assert_eq!(workshop.shell_in(project, line), (0, String::new()));
+    }
+    let before = workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1;
+    let told = workshop.agent("echo 'exec touch pwned' >>.git/rebase-merge/git-rebase-todo");
+    assert!(told.contains("were undone") && told.contains("exec touch pwned"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "cat .git/rebase-merge/git-rebase-todo").1, before);
+    workshop.both("echo both >a.txt && git add a.txt && GIT_EDITOR=true git rebase --continue");
+    workshop.both("git rebase -q --exec 'echo ran >>ran' HEAD~1 && cat ran");
+    workshop.same(STATE);
 }

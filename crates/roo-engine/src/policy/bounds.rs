@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::command_scope::{CommandScope, SandboxReach};
 use super::confined::Confined;
-use super::git::{self, EffectiveConfiguration, GitDirectory, Signing, SigningMethod};
+use super::git::{self, EffectiveConfiguration, GitDirectory, KnownCommits, Signing, SigningMethod};
 use super::grant::{Grant, existing_path};
 use super::in_flight::InFlightCommands;
 use super::own_places::OwnPlaces;
@@ -41,6 +41,8 @@ const CHANGES: &str = "changes";
 const CAPTURES: &str = "captures";
 /// The layers over directories of build tools, below the same.
 const LAYERS: &str = "layers";
+/// Record of the commits that no command made, below the same.
+const KNOWN_COMMITS: &str = "known-commits.json";
 /// Directory of the sockets that sign for commands, below the same.
 const SIGNING: &str = "signing";
 /// After this long no command runs any more whose captures are there.
@@ -79,6 +81,8 @@ pub(super) struct BoundsRequest<'a> {
     pub(super) urid: &'a Urid,
     /// Grant of the task's intents; none where there are no intents.
     pub(super) grant: Option<&'a Grant>,
+    /// True if git may change the work tree in it, protected files included.
+    pub(super) changes_work_tree: bool,
 }
 
 /// Level at which commands are sandboxed, by what the settings want and the machine has.
@@ -237,7 +241,7 @@ impl Bounds {
         recorder: &Arc<Recorder>,
         confined: Option<&Confined>,
     ) -> io::Result<Option<Watch>> {
-        let BoundsRequest { workspace, settings, urid, grant } = *request;
+        let BoundsRequest { workspace, settings, urid, grant, .. } = *request;
         if self.only_looks || settings.sandbox.level == SandboxLevel::Off {
             return Ok(None);
         }
@@ -275,6 +279,7 @@ impl Bounds {
                 holds_protected: confined.sandbox.probe().holds_within_grants(),
             }),
             protected: confined.map(|confined| confined.protected.clone()).unwrap_or_default(),
+            opened_for_git: confined.and_then(|confined| confined.opened_for_git.clone()).unwrap_or_default(),
             own: confined.map(|confined| confined.own.clone()).unwrap_or_default(),
         });
         let (in_flight, finder) = (Arc::clone(&self.in_flight), self.finder().await);
@@ -309,6 +314,9 @@ impl Bounds {
                 },
             ),
             holds_protected,
+            opened_for_git: confined.and_then(|confined| confined.opened_for_git.clone()),
+            known_commits: KnownCommits::new(self.private.join(KNOWN_COMMITS)),
+            home: self.directories.home.clone(),
             signing: confined
                 .and_then(|confined| confined.signing.clone())
                 .map(|signing| (signing, self.private.join(SIGNING))),
@@ -355,7 +363,7 @@ impl Bounds {
         request: &BoundsRequest<'_>,
         network: NetworkRules,
     ) -> io::Result<Option<Confined>> {
-        let BoundsRequest { workspace, settings, urid, grant } = *request;
+        let BoundsRequest { workspace, settings, urid, grant, changes_work_tree } = *request;
         if settings.sandbox.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
             return Ok(None);
         }
@@ -368,7 +376,12 @@ impl Bounds {
         writable.extend(settings.sandbox.writable.iter().filter_map(|path| path.canonicalize().ok()));
         let private =
             PrivatePaths { temp: Path::new(TEMPORARY).join(urid.as_str()), cache: PathBuf::from("cache") };
-        self.confined(workspace, settings, writable, private, grant, network).await.map(Some)
+        let mut confined = self.confined(workspace, settings, writable, private, grant, network).await?;
+        // An intent grants no protected file, and what is staged is judged before it is there.
+        if changes_work_tree && grant.is_none() && confined.level != Level::L3 {
+            confined.open_for_git(workspace.roots().paths());
+        }
+        Ok(Some(confined))
     }
 
     /// The bounds of a program that writes these places, where there is a sandbox.
@@ -476,6 +489,7 @@ impl Bounds {
             protected,
             own,
             git,
+            opened_for_git: None,
             layered: homes.layered,
             configuration,
             network,

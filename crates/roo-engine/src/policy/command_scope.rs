@@ -25,6 +25,8 @@ pub struct CommandScope {
     pub(super) is_staged: bool,
     /// Protected paths that exist.
     pub(super) protected: Vec<PathBuf>,
+    /// Those of them that git may change.
+    pub(super) opened_for_git: Vec<PathBuf>,
     /// Places that nothing opens: the server's, and the user's files that govern agents, be they missing.
     pub(super) own: Vec<PathBuf>,
 }
@@ -38,6 +40,17 @@ pub(super) struct SandboxReach {
 }
 
 impl CommandScope {
+    /// Returns whether the name of a path is protected in a folder that it is in.
+    pub(super) fn is_protected(&self, path: &Path) -> bool {
+        let mut names = self.roots.iter().zip(&self.protected_names);
+        names.any(|(root, names)| {
+            let relative = path.strip_prefix(root).ok().and_then(Path::to_str);
+            relative.is_some_and(|relative| {
+                matches!(names.protection(relative, None), Protection::Tier1 { .. } | Protection::Denied)
+            })
+        })
+    }
+
     fn judge(&self, root: usize, path: &Path, is_directory: impl Fn(&Path) -> bool) -> Allowed {
         let Some(absolute) = self.roots.get(root).map(|root| root.join(path)) else {
             return Allowed::Scratch;
@@ -121,7 +134,7 @@ impl Scope for CommandScope {
         // What is in scope may be changed, and what can't be reached is not.
         let out_of_scope = reach.writable.iter().filter(|_| !self.intents.is_empty());
         let protected = self.protected.iter().chain(&self.own).filter(|_| !reach.holds_protected);
-        let places = out_of_scope.chain(protected);
+        let places = out_of_scope.chain(protected).chain(&self.opened_for_git);
         places.filter_map(|place| place.strip_prefix(root).ok()).map(Path::to_path_buf).collect()
     }
 }

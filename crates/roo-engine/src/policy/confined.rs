@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::git::{GitDirectory, Signing};
+use super::git::{GitDirectory, Signing, stays_closed};
 use super::task_network::NetworkRules;
 use super::tool_overlays::ToolOverlays;
 use roo_sandbox::exec::EnvironmentRules;
@@ -25,6 +25,8 @@ pub struct Confined {
     pub(super) own: Vec<PathBuf>,
     /// The git directories that it may write.
     pub(super) git: Vec<GitDirectory>,
+    /// Protected paths that git may change in it; none where it may change none, be they missing.
+    pub(super) opened_for_git: Option<Vec<PathBuf>>,
     /// Directories of build tools that it sees through layers.
     pub(super) layered: Vec<PathBuf>,
     /// Configuration that it sees without the secrets in it.
@@ -38,6 +40,30 @@ pub struct Confined {
 }
 
 impl Confined {
+    /// Lets the command write protected files that git may change in the work tree. What they hold when it has ended is
+    /// judged.
+    pub(super) fn open_for_git<'a>(&mut self, roots: impl Iterator<Item = &'a Path>) {
+        let roots: Vec<&Path> = roots.collect();
+        let is_below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        let may_be_opened = |path: &Path| {
+            roots.iter().any(|root| path.strip_prefix(root).is_ok_and(|relative| !stays_closed(relative)))
+        };
+        let is_closed = |path: &PathBuf| {
+            !may_be_opened(path)
+                || is_below(path, &self.own)
+                || self.own.iter().any(|own| own.starts_with(path))
+                || is_below(path, &self.confinement.hidden)
+        };
+        let opened: Vec<PathBuf> = self.protected.iter().filter(|path| !is_closed(path)).cloned().collect();
+        self.confinement.read_only.retain(|path| !opened.contains(path));
+        self.opened_for_git = Some(opened);
+    }
+
+    /// Returns whether git may change protected files in the command.
+    pub(crate) fn is_open_for_git(&self) -> bool {
+        self.opened_for_git.is_some()
+    }
+
     /// Returns the overlays that hooks see in place of the user's files, with layers in this area.
     pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
         // Without a supervisor nothing is shown in place of another.
@@ -116,6 +142,7 @@ mod tests {
             protected: vec![],
             own: vec![],
             git: vec![],
+            opened_for_git: None,
             layered: vec![],
             configuration: vec![],
             network: NetworkRules::default(),

@@ -15,6 +15,7 @@ use super::confined_commands::{self, ConfinedPolicy};
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, CallAssessment, Refusal};
 use super::gate::Gate;
+use super::git::changes_work_tree;
 use super::grant::Grant;
 use super::intent;
 use super::place_check::Access;
@@ -118,7 +119,10 @@ impl Gate {
         let held = is_held.then(|| self.bounds_of(grant.as_ref()));
 
         let network = granted_network(network, &opened.hosts, &shared_hosts)?;
-        let (confined, watch) = self.command_bounds(call_context, grant.as_ref(), &opened, network).await?;
+        // What is judged at the end of a command would be open for as long as one in the background runs.
+        let changes_work_tree = changes_work_tree(line) && !execute.background;
+        let (confined, watch) =
+            self.command_bounds(call_context, grant.as_ref(), (&opened, changes_work_tree), network).await?;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
@@ -315,13 +319,14 @@ impl Gate {
         &self,
         call_context: ToolCallContext<'_>,
         grant: Option<&Grant>,
-        opened: &SandboxAccess,
+        (opened, changes_work_tree): (&SandboxAccess, bool),
         network: NetworkRules,
     ) -> Result<(Option<Confined>, Option<Watch>), Refusal> {
         let policy_context = standing::opened(self.policy_context(), opened);
         let PolicyContext { workspace, settings, bounds, recorder, .. } = &policy_context;
         bounds.make_trace_directory(workspace, &settings.sandbox, recorder).await;
-        let request = BoundsRequest { workspace, settings, urid: call_context.urid, grant };
+        let request =
+            BoundsRequest { workspace, settings, urid: call_context.urid, grant, changes_work_tree };
         let confined = bounds.command(&request, network).await.map_err(|error| {
             let text = format!("The workspace can't be read, so no command runs: {error}. Ask the user.");
             Refusal::forbidden(RefusalRule::Sandbox, text)

@@ -39,6 +39,7 @@ impl Gate {
             settings: &policy_context.settings,
             urid,
             grant: None,
+            changes_work_tree: false,
         };
         let confined = match bounds.command(&request, NetworkRules::default()).await {
             Ok(Some(confined)) => confined,

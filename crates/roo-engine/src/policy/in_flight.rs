@@ -52,6 +52,11 @@ impl InFlightCommands {
 }
 
 impl CommandTurn {
+    /// Returns whether no other command has run since this one began.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.all.state().running.get(&self.number).is_some_and(|own| own.beside.is_empty())
+    }
+
     /// Returns whether another command that ran meanwhile may change a path.
     pub(crate) fn may_be_anothers(&self, root: usize, path: &Path) -> bool {
         let beside = self.all.state().running.get(&self.number).map(|own| own.beside.clone());

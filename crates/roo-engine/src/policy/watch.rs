@@ -10,15 +10,18 @@ use std::time::SystemTime;
 
 use super::command_scope::CommandScope;
 use super::git::{
-    EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod, generated_hooks,
+    BroughtFile, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, KnownCommits, Signing,
+    SigningMethod, WorkTreesBefore, generated_hooks, stays_closed,
 };
-use super::in_flight::InFlightCommands;
+use super::in_flight::{CommandTurn, InFlightCommands};
 use super::server_files::ServerFiles;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::withheld_paths::PlaceFinder;
 use roo_protocol::ids::Urid;
-use roo_sandbox::changes::{Change, ChangesError, LeasedLayers, Recording, Stage, StagingArea, Store};
+use roo_sandbox::changes::{
+    Allowed, Change, ChangesError, Kind, LeasedLayers, Recording, Stage, StagingArea, Store, What,
+};
 use roo_sandbox::exec::sandbox::{Capture, Journal, Sandbox, SigningService, Substitute};
 use roo_workspace::Workspace;
 
@@ -51,6 +54,11 @@ pub struct Watch {
     pub(super) network: Option<CommandNetwork>,
     /// True if what is protected can't be written.
     pub(super) holds_protected: bool,
+    /// Protected paths that git may change in the work tree; none where it may change none.
+    pub(super) opened_for_git: Option<Vec<PathBuf>>,
+    pub(super) known_commits: KnownCommits,
+    /// The user's home directory.
+    pub(super) home: Option<PathBuf>,
     /// Git's signing, where the user allows it, and the socket where that is served.
     pub(super) signing: Option<(Signing, PathBuf)>,
 }
@@ -192,6 +200,62 @@ impl Watch {
             Some(captured) => tool_configuration::substitutes(&self.configuration, &captured.directory),
             None => Ok(vec![]),
         }
+    }
+
+    /// Takes down what is there of commits and of protected files that git may change. Runs git where there are any.
+    ///
+    /// # Errors
+    /// When it can't be kept: then nobody would know afterwards what the command made, and it must not run.
+    pub(crate) fn work_trees_before(
+        &self,
+        captured: Option<&Captured>,
+        turn: &CommandTurn,
+    ) -> io::Result<WorkTreesBefore> {
+        // Of other processes too.
+        let others = captured.and_then(|captured| fs::read_dir(captured.directory.parent()?).ok());
+        let is_alone = turn.is_alone() && others.is_none_or(|captures| captures.count() <= 1);
+        let opened = self.opened_for_git.as_deref().unwrap_or_default();
+        WorkTreesBefore::begin(&self.git, opened, &self.known_commits, is_alone, &self.roots)
+    }
+
+    /// Allows those of the changes of protected files that git was to make: what they hold was the user's before. Runs git
+    /// where there are any.
+    pub(crate) fn allow_brought_back(&self, before: &WorkTreesBefore, changes: &mut [Change]) {
+        if self.opened_for_git.is_none() {
+            return;
+        }
+        let is_file = |change: &Change| {
+            let mut kinds = [&change.before, &change.after].into_iter().flatten().map(|state| state.kind);
+            kinds.all(|kind| matches!(kind, Kind::File | Kind::Link))
+        };
+        let absolute = |change: &Change| {
+            let is_judged = change.allowed == Allowed::Protected && !stays_closed(&change.path);
+            Some(self.roots.get(change.root).filter(|_| is_judged)?.join(&change.path))
+        };
+        let changed = changes.iter().filter(|change| is_file(change)).filter_map(|change| {
+            Some(BroughtFile { path: absolute(change)?, was_there: change.before.is_some() })
+        });
+        let stay = before.may_stay(changed.collect(), &self.known_commits, &self.roots, self.home.as_deref());
+        for change in changes {
+            let Some(path) = absolute(change) else { continue };
+            // A directory comes and goes with what is in it.
+            let is_allowed = match is_file(change) {
+                true => stay.contains(&path),
+                false => change.what != What::Modified && stay.iter().any(|file| file.starts_with(&path)),
+            };
+            if is_allowed {
+                change.allowed = Allowed::InScope;
+            }
+        }
+    }
+
+    /// Takes down what the command left, and returns the protected files that stayed behind when git went to another commit.
+    /// Runs git where it did.
+    pub(crate) fn work_trees_after(&self, before: &WorkTreesBefore) -> Vec<PathBuf> {
+        if let Err(error) = self.known_commits.end(&self.git) {
+            tracing::warn!(%error, "the commits that a command made can't be taken down");
+        }
+        before.left_behind(&|path| self.scope.is_protected(path), &self.roots)
     }
 
     /// Looks at the git directories before the command. Copies of their configurations go where the command's files

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::policy::{
     Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
-    Watch, WithheldGitChange,
+    Watch, WithheldGitChange, WorkTreesBefore,
 };
 use crate::tool_run::BinaryContents;
 use roo_durable::LARGEST_CONTENT;
@@ -47,6 +47,8 @@ pub(super) struct Before {
     captured: Option<Captured>,
     /// State of git directories before the command.
     git: GitGuard,
+    /// State of what git keeps and has in the work tree.
+    work_trees: WorkTreesBefore,
     /// Through which it sees the directories of build tools.
     layers: LeasedLayers,
     /// The network that it joins.
@@ -208,6 +210,8 @@ pub(super) async fn before(
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
         let git = watch.guard_git(captured.as_ref());
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
+        let work_trees = watch.work_trees_before(captured.as_ref(), &turn);
+        let work_trees = work_trees.map_err(|error| format!("what git has can't be taken down: {error}"))?;
         let layers = watch.lease_layers();
         let layers = layers
             .map_err(|error| format!("the layers over directories of build tools can't be made: {error}"))?;
@@ -223,6 +227,7 @@ pub(super) async fn before(
             recording,
             captured,
             git,
+            work_trees,
             layers,
             network,
             configuration,
@@ -262,6 +267,7 @@ pub(super) async fn after(
             recording,
             captured,
             git,
+            work_trees,
             layers,
             network,
             stage,
@@ -290,8 +296,9 @@ pub(super) async fn after(
                 CommandEffects { incomplete: true, ..CommandEffects::default() }
             }
             Some(stage) => land(&watch, &recording, &stage, ended),
-            None => compare(&watch, &recording, &journal, &git, &others),
+            None => compare(&watch, &recording, &journal, (&git, &work_trees), &others),
         };
+        tell_left_behind(&watch.work_trees_after(&work_trees), &watch, &mut effects);
         effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
         tell_git(settled.and(built), &mut effects);
         tell_signed(signing.as_ref(), &mut effects);
@@ -333,11 +340,12 @@ fn compare(
     watch: &Watch,
     recording: &Recording,
     journal: &Journal,
-    git: &GitGuard,
+    (git, work_trees): (&GitGuard, &WorkTreesBefore),
     others: &OtherWriters,
 ) -> CommandEffects {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
+    watch.allow_brought_back(work_trees, &mut found.changes);
     found.changes.retain(|change| {
         watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
     });
@@ -443,6 +451,31 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
         }
     }
     outcome
+}
+
+/// Adds the protected files that are not as in the commit that git went to.
+fn tell_left_behind(left: &[PathBuf], watch: &Watch, effects: &mut CommandEffects) {
+    if left.is_empty() {
+        return;
+    }
+    let shown = |path: &PathBuf| {
+        let inside = watch.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        exact_line(&inside.unwrap_or(path).to_string_lossy())
+    };
+    let mut lines: String = left.iter().take(TOLD).map(|path| format!("\n- {}", shown(path))).collect();
+    if let Some(more) = left.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        lines.push_str(&format!("\n- and {more} more"));
+    }
+    effects.told.push_str(&format!(
+        "\ngit went to another commit, but these protected files are as they were before, so git takes them for changed: to \
+         commit them would take back what the other commit changed. Ask the user to bring them up with `git restore`, and \
+         leave them out of commits until then. git brings protected files by itself where the user's own branches, remote \
+         branches or tags hold them as they were before agents' commands, and none of what governs this server:{lines}"
+    ));
+    effects.incomplete = true;
+    if effects.short.is_empty() {
+        effects.short = "protected files are not as in the new commit".to_owned();
+    }
 }
 
 /// Adds what was signed.

@@ -109,8 +109,15 @@ pub(super) async fn run(
     };
     let Bounds { session, confined, watch } = bounds;
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
+    let judged_at_end = match &confined {
+        _ if is_staged => Some("what it writes is staged, and reaches the workspace at its end"),
+        Some(confined) if confined.is_open_for_git() => {
+            Some("git may change protected files in it, which are judged at its end")
+        }
+        _ => None,
+    };
     if session.background
-        && let Some(obstacle) = obstacle(is_staged, context)
+        && let Some(obstacle) = obstacle(judged_at_end, context)
     {
         let text = format!("The command did not run: it can't go to the background, because {obstacle}.");
         return Outcome::new(ToolStatus::Failed, text, "not started");
@@ -185,7 +192,7 @@ pub(super) async fn run(
     let secrets = Arc::new(secrets);
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
-    let stays = is_staged || !context.background.is_possible();
+    let stays = judged_at_end.is_some() || !context.background.is_possible();
     let mut head = format!("Directory: {}", directory.display());
     if !unsaved.is_empty() {
         let names = unsaved.iter().map(|document| document.path.as_str()).collect::<Vec<_>>().join(", ");
@@ -222,7 +229,7 @@ pub(super) async fn run(
         true => timeout.or(Some(BEGINNING)),
         false => timeout.or(limits.foreground).filter(|_| !stays),
     };
-    match attend(&mut job, &running, (wait, session.background), is_staged, context).await {
+    match attend(&mut job, &running, (wait, session.background), judged_at_end, context).await {
         ForegroundEnd::Ended(outcome) => *outcome,
         ForegroundEnd::Background(why) => {
             let output = tell_output(running.take_output(), &running, context).await;
@@ -259,7 +266,7 @@ async fn attend(
     job: &mut JoinHandle<Outcome>,
     running: &RunningCommand,
     (wait, to_background): (Option<Duration>, bool),
-    is_staged: bool,
+    judged_at_end: Option<&'static str>,
     context: &ToolContext,
 ) -> ForegroundEnd {
     let mut cancelled = context.cancel.clone();
@@ -292,14 +299,14 @@ async fn attend(
             }
             () = silent(running, silence) => {
                 silence = None;
-                if is_staged || !context.background.has_room() {
+                if judged_at_end.is_some() || !context.background.has_room() {
                     running.stop(StopReason::Silent(SILENCE));
                     continue;
                 }
                 format!(" and has printed nothing for {} s", SILENCE.as_secs())
             }
         };
-        let Some(obstacle) = obstacle(is_staged, context) else { return ForegroundEnd::Background(why) };
+        let Some(obstacle) = obstacle(judged_at_end, context) else { return ForegroundEnd::Background(why) };
         (context.output)(&format!(
             "\n[The command can't go to the background: {obstacle}. It continues in the foreground.]\n"
         ));
@@ -307,9 +314,9 @@ async fn attend(
 }
 
 /// Returns the reason why a command can't go to the background; none where it can.
-fn obstacle(is_staged: bool, context: &ToolContext) -> Option<&'static str> {
-    if is_staged {
-        Some("what it writes is staged, and reaches the workspace at its end")
+fn obstacle(judged_at_end: Option<&'static str>, context: &ToolContext) -> Option<&'static str> {
+    if judged_at_end.is_some() {
+        judged_at_end
     } else if !context.background.is_possible() {
         Some("no task could watch it there")
     } else if !context.background.has_room() {

@@ -19,9 +19,11 @@ use roo_text::render::exact_line;
 use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
 /// Words with which programs report what they could not do with a file, in lower case.
-const FILE_ERRORS: [(&str, Error); 8] = [
+const FILE_ERRORS: [(&str, Error); 10] = [
     ("read-only file system", Error::ReadOnly),
     ("erofs", Error::ReadOnly),
+    ("device or resource busy", Error::ReadOnly),
+    ("ebusy", Error::ReadOnly),
     ("permission denied", Error::Forbidden),
     ("eacces", Error::Forbidden),
     ("operation not permitted", Error::Forbidden),

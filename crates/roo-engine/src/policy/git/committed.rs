@@ -143,7 +143,7 @@ fn blobs(
 }
 
 /// An input of git of one line each.
-fn lines(lines: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+pub(super) fn lines(lines: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let ended = |mut line: Vec<u8>| {
         line.push(b'\n');
         line
@@ -155,7 +155,12 @@ fn lines(lines: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
 ///
 /// # Errors
 /// When it can't be run, and [`io::ErrorKind::TimedOut`] when it has not ended within [`LIMIT`].
-fn answer(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::Result<String> {
+pub(super) fn answer(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&bytes(top, roots, words, input)?).into_owned())
+}
+
+/// The same, whatever the bytes.
+pub(super) fn bytes(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut child = git(top, roots)?
         .args(words)
         .stdin(Stdio::piped())
@@ -182,7 +187,7 @@ fn answer(top: &Path, roots: &[PathBuf], words: &[&str], input: Vec<u8>) -> io::
     };
     let _ = writer.join();
     child.wait()?;
-    Ok(String::from_utf8_lossy(&text?).into_owned())
+    text
 }
 
 #[cfg(test)]

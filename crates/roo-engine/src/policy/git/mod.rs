@@ -3,6 +3,7 @@
 //!
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
+mod brought_back;
 mod build_output;
 mod committed;
 mod config;
@@ -11,10 +12,15 @@ mod effective;
 mod exclude;
 mod guard;
 mod hooks;
+mod known_commits;
 mod program;
+mod references;
 mod replace;
 mod sequencer;
 
+pub(super) use brought_back::BroughtFile;
+pub use brought_back::WorkTreesBefore;
+pub(super) use brought_back::{changes_work_tree, stays_closed};
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
 pub(super) use effective::EffectiveConfiguration;
@@ -22,3 +28,4 @@ pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
 pub(super) use hooks::{HookDirectories, generated_hooks};
+pub(super) use known_commits::KnownCommits;
