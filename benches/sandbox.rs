@@ -215,8 +215,12 @@ fn sizes() -> Outcome {
             let recording = record(&index, &folder, &rules, &store)?;
             let captures = tempfile::tempdir_in(private.path())?;
             let directory = captures.path().canonicalize()?;
-            let capture =
-                Capture { directory: directory.clone(), roots: vec![folder.clone()], except: vec![] };
+            let capture = Capture {
+                directory: directory.clone(),
+                roots: vec![folder.clone()],
+                except: vec![],
+                repositories: vec![],
+            };
             let confinement = Confinement {
                 writable: vec![folder.clone()],
                 capture: Some(capture),
@@ -253,7 +257,7 @@ fn supervised() -> Outcome {
         for (samples, except) in samples.iter_mut().zip([vec![], vec![folder.clone()]]) {
             let captures = tempfile::tempdir()?;
             let directory = captures.path().canonicalize()?;
-            let capture = Capture { directory, roots: vec![folder.clone()], except };
+            let capture = Capture { directory, roots: vec![folder.clone()], except, repositories: vec![] };
             let confinement = Confinement {
                 writable: vec![folder.clone()],
                 capture: Some(capture),
