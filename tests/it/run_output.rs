@@ -163,7 +163,7 @@ fn the_doctor_says_what_keeps_agents_from_working() {
     project.write(".orchestration/active_intents.yaml", "active_intents: [\n");
     fs::write(project.beside("config/roo-lsp/hooks.json"), "{").unwrap();
     let text = doctor();
-    assert!(text.contains("FAIL intents: .orchestration/active_intents.yaml: "), "{text}");
+    assert!(text.contains("FAIL intents: .orchestration/active_intents.yaml:2:1: "), "{text}");
     assert!(text.contains("FAIL hooks: ") && !text.contains("FAIL modes"), "{text}");
 }
 

@@ -106,6 +106,6 @@ turns:
     let output = program(&home).args(["tasks", "cancel", &task]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("is open in another roo-lsp, such as the server of an editor"), "{error}");
+    assert!(error.contains("is open in another roo-lsp. In the daemon, roo-lsp attach "), "{error}");
     assert_eq!(client.shut_down(), 0);
 }
