@@ -486,12 +486,8 @@ fn works(project: &Project, arguments: &[&str], crash_after: Option<usize>) -> O
     command.output().unwrap()
 }
 
-#[test]
-fn a_permission_to_be_executed_is_named_and_the_worktree_kept() {
-    let project = Project::outside_temp(&[]);
-    repository(&project.folder());
-    project.configure(&format!("mode: orchestrator\n{AUTO}"));
-    let command = "printf '#!/bin/sh\\n' > run.sh && chmod +x run.sh";
+/// Runs a command in the first of two branches, and returns what came back from both.
+fn one_branch_runs(project: &Project, command: &str) -> Vec<String> {
     let runs = json!({ "tool": "execute_command", "params": { "command": command } });
     project.script(&script(&[
         delegates(&[("code", "The first"), ("debug", "The second")]),
@@ -500,11 +496,20 @@ fn a_permission_to_be_executed_is_named_and_the_worktree_kept() {
         turn("debug", "Do it: The second", &vec![completes("Second.")]),
         turn("orchestrator", "First.", &vec![completes("Both.")]),
     ]));
-    let output = works(&project, &["run", "Go."], None);
+    let output = works(project, &["run", "Go."], None);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(project.read("run.sh"), "#!/bin/sh\n");
     let [log] = project.logs().try_into().unwrap();
-    let told = results(&log, "new_task");
+    results(&log, "new_task")
+}
+
+#[test]
+fn a_permission_to_be_executed_is_named_and_the_worktree_kept() {
+    let project = Project::outside_temp(&[]);
+    repository(&project.folder());
+    project.configure(&format!("mode: orchestrator\n{AUTO}"));
+    let command = "printf '#!/bin/sh\\n' > run.sh && chmod +x run.sh";
+    let told = one_branch_runs(&project, command);
+    assert_eq!(project.read("run.sh"), "#!/bin/sh\n");
     let note =
         "was merged but for run.sh (its permission to be executed; its text is merged). Its worktree is kept";
     assert!(told.iter().any(|text| text.contains(note)), "{told:?}");
@@ -521,19 +526,8 @@ fn what_is_outside_of_a_sparse_checkout_is_merged_and_an_empty_repository_is_nam
     project.configure(&format!("mode: orchestrator\n{AUTO}"));
     let command =
         "mkdir -p out nested && echo new > out/new.txt && cd nested && git init --quiet && echo x > x";
-    let runs = json!({ "tool": "execute_command", "params": { "command": command } });
-    project.script(&script(&[
-        delegates(&[("code", "The first"), ("debug", "The second")]),
-        turn("code", "Do it: The first", &vec![runs]),
-        turn("code", "Exit code: 0", &vec![completes("First.")]),
-        turn("debug", "Do it: The second", &vec![completes("Second.")]),
-        turn("orchestrator", "First.", &vec![completes("Both.")]),
-    ]));
-    let output = works(&project, &["run", "Go."], None);
-    assert!(output.status.success(), "{output:?}");
+    let told = one_branch_runs(&project, command);
     assert_eq!(project.read("out/new.txt"), "new\n");
-    let [log] = project.logs().try_into().unwrap();
-    let told = results(&log, "new_task");
     let note = "nested (it is a repository of its own)";
     assert!(told.iter().any(|text| text.contains(note)), "{told:?}");
 }
