@@ -69,7 +69,7 @@ static LOOPBACK_PORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// Words with which Chromium reports that it can't build its own sandbox.
 const CHROMIUM_ERRORS: &[&str] = &["no usable sandbox", "failed to move to new namespace"];
-/// Words with which git and `gh` report that they have no login for a host,
+/// Words with which git and `gh` report that they have no login for a host.
 const PASSWORD_ERRORS: &[&str] = &[
     "could not read username",
     "could not read password",
@@ -77,11 +77,11 @@ const PASSWORD_ERRORS: &[&str] = &[
     "authentication failed for",
     "gh auth login",
 ];
-/// and the files that hold one, by their last names.
+/// Files that hold a login for a host, by their last names.
 const LOGINS: &[&str] = &[".config/gh", ".git-credentials", "git/credentials"];
-/// Words with which SSH reports that a host accepts no key,
+/// Words with which SSH reports that a host accepts no key.
 const KEY_ERRORS: &[&str] = &["permission denied (publickey"];
-/// and that it doesn't know the host.
+/// Words with which SSH reports that it doesn't know the host.
 const HOST_KEY_ERRORS: &[&str] = &["host key verification failed"];
 /// Words with which they report a variable that they need.
 const VARIABLE_ERRORS: &[&str] = &[
