@@ -88,11 +88,11 @@ mod tests {
 
     use super::*;
 
-    /// What is missing of a line, in a workspace `work` and a home `home` that have the scripts `there.sh` and `plain.sh`.
+    /// What is missing of a line, in a workspace `project` and a home `home` that have the scripts `there.sh` and `plain.sh`.
     fn missing(line: &str) -> Option<String> {
         let place = tempfile::tempdir().unwrap();
-        let (work, home) = (place.path().join("work"), place.path().join("home"));
-        for directory in [&work, &home] {
+        let (project, home) = (place.path().join("project"), place.path().join("home"));
+        for directory in [&project, &home] {
             fs::create_dir_all(directory.join("hooks")).unwrap();
             for (name, mode) in [("there.sh", 0o755), ("plain.sh", 0o644)] {
                 let path = directory.join("hooks").join(name);
@@ -100,15 +100,15 @@ mod tests {
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             }
         }
-        let found = missing_script(&Program::Line(line.to_owned()), Some(&work), Some(&home))?;
+        let found = missing_script(&Program::Line(line.to_owned()), Some(&project), Some(&home))?;
         Some(found.to_string().replace(&*place.path().to_string_lossy(), ""))
     }
 
     #[test]
     fn a_script_that_is_not_there_is_named() {
         for (line, path) in [
-            ("hooks/gone.sh --flag", "/work/hooks/gone.sh"),
-            ("\"$CLAUDE_PROJECT_DIR\"/hooks/gone.sh", "/work/hooks/gone.sh"),
+            ("hooks/gone.sh --flag", "/project/hooks/gone.sh"),
+            ("\"$CLAUDE_PROJECT_DIR\"/hooks/gone.sh", "/project/hooks/gone.sh"),
             ("bash ~/hooks/gone.sh", "/home/hooks/gone.sh"),
             ("python3 \"${HOME}/hooks/gone.py\" x", "/home/hooks/gone.py"),
             ("/no/such/program", "/no/such/program"),

@@ -106,7 +106,7 @@ fn strategies(git: &Path, roots: &[PathBuf]) -> BTreeSet<String> {
     if git.join(OPTIONS).symlink_metadata().is_ok() {
         match config::read(&git.join(OPTIONS), roots) {
             Ok(values) => found.extend(values.get("options.strategy").into_iter().flatten().cloned()),
-            Err(_) => _ = found.insert("?".to_owned()),
+            Err(_) => found.extend(["?".to_owned()]),
         }
     }
     found.retain(|name| !STRATEGIES.contains(&name.as_str()));
