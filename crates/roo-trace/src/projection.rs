@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -338,12 +338,26 @@ fn begins(file: &File, with: &File) -> io::Result<bool> {
     }
 }
 
-/// Creates the directory for the copies in a workspace folder if it is missing.
+/// Creates the directory for the copies in a workspace folder if it is missing. An empty one gets a copy without records,
+/// which git ignores: what cleans a work tree removes empty directories, and fails on one that commands can't write.
 ///
 /// # Errors
 /// When it can't be created.
 pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
-    Projection::new(folder.to_owned(), 0).directory().map(drop)
+    let projection = Projection::new(folder.to_owned(), 0);
+    let directory = projection.directory()?;
+    let failed = |doing| projection.io(doing, TRACE_FILE);
+    let entries = Dir::read_from(&directory).map_err(|error| failed("look for")(error.into()))?;
+    let is_dot = |entry: &DirEntry| matches!(entry.file_name().to_bytes(), b"." | b"..");
+    if entries.flatten().any(|entry| !is_dot(&entry)) {
+        return Ok(());
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(&directory, TRACE_FILE, flags, Mode::from_bits_truncate(0o644)) {
+        // Another process has just made it.
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(failed("create")(error.into())),
+    }
 }
 
 /// Returns whether a name is that of a temporary file.

@@ -45,6 +45,15 @@ fn a_day_with_git_ends_as_in_a_shell() {
 }
 
 #[test]
+fn the_first_command_of_a_workspace_can_put_untracked_files_aside_or_remove_them() {
+    for line in ["git stash --include-untracked && git stash pop", "git clean -fd"] {
+        let workshop = repository();
+        workshop.both(&format!("echo dirty >>a.txt && mkdir d && echo new >d/new.txt && {line}"));
+        workshop.same(STATE);
+    }
+}
+
+#[test]
 fn a_committed_file_with_the_name_of_a_secret_stays_in_the_repository_as_it_is() {
     let workshop = repository();
     for project in ["shell", "agent"] {
