@@ -427,6 +427,36 @@ async fn limits_are_held() {
     assert_eq!(fixture.at("ws/big").metadata().unwrap().len(), 1 << 20);
 }
 
+/// As when the work tree of another branch is removed.
+#[tokio::test]
+async fn commands_run_while_protected_and_hidden_directories_come_and_go() {
+    let fixture = Fixture::new().await;
+    let mut confinement = fixture.confinement();
+    confinement.read_only.push(fixture.at("ws/.git/worktrees"));
+    let places: Vec<PathBuf> =
+        (0..20).map(|number| fixture.at(&format!("ws/.git/worktrees/{number}"))).collect();
+    for (number, place) in places.iter().enumerate() {
+        let list = if number % 2 == 0 { &mut confinement.read_only } else { &mut confinement.hidden };
+        list.push(place.clone());
+    }
+    let is_over = CancellationToken::new();
+    let changes = std::thread::spawn({
+        let is_over = is_over.clone();
+        move || {
+            while !is_over.is_cancelled() {
+                places.iter().for_each(|place| fs::create_dir_all(place).unwrap());
+                places.iter().for_each(|place| fs::remove_dir(place).unwrap());
+            }
+        }
+    });
+    for _ in 0..100 {
+        let (status, output) = fixture.run(&fixture.command("echo it runs"), &confinement).await.unwrap();
+        assert_eq!((status, output.as_str()), (Status::Code(0), "it runs\n"));
+    }
+    is_over.cancel();
+    changes.join().unwrap();
+}
+
 #[tokio::test]
 async fn without_a_sandbox_no_confined_command_runs() {
     let fixture = Fixture::with(Sandbox::none("it was switched off"));

@@ -393,7 +393,10 @@ impl MountTree {
             return Ok(None);
         }
         let flags = CLONE | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
-        let tree = open_tree(&place, c"", flags)?;
+        let tree = match open_tree(&place, c"", flags) {
+            Err(Errno::NOENT) => return Ok(None),
+            tree => tree?,
+        };
         Ok(Some(Self { tree, is_directory: kind == FileType::Directory }))
     }
 
@@ -405,6 +408,8 @@ impl MountTree {
     /// another.
     fn attach_anew(&self, path: &Path) -> io::Result<()> {
         let target = match open(path) {
+            // Another program has removed it since it was copied, as git does with a work tree that isn't needed any more.
+            Err(Errno::NOENT) if self.is_removed() => return Ok(()),
             Err(Errno::NOENT) => {
                 // It may stay in a directory of the user's, whatever the umask.
                 let mut directories = std::fs::DirBuilder::new();
@@ -424,7 +429,15 @@ impl MountTree {
             }
             other => other?,
         };
-        self.attach_to(&target)
+        match self.attach_to(&target) {
+            Err(_) if self.is_removed() => Ok(()),
+            attached => attached,
+        }
+    }
+
+    /// Returns whether what was copied has no name any more.
+    fn is_removed(&self) -> bool {
+        fstat(&self.tree).is_ok_and(|found| found.st_nlink == 0)
     }
 
     fn attach_to(&self, target: &impl AsFd) -> io::Result<()> {
@@ -471,8 +484,10 @@ impl Covers {
             FileType::Directory => &self.directory,
             _ => &self.file,
         };
-        attach(&open_tree(CWD, cover, CLONE)?, &target)?;
-        Ok(false)
+        match attach(&open_tree(CWD, cover, CLONE)?, &target) {
+            Err(_) if fstat(&target)?.st_nlink == 0 => Ok(false),
+            attached => attached.map(|()| false),
+        }
     }
 }
 
