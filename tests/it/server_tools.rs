@@ -114,6 +114,69 @@ impl ServerTools for Notes {
     }
 }
 
+/// Where this program has a defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Defect {
+    InGate,
+    InTool,
+}
+
+/// The same server behind code that panics.
+#[derive(Debug)]
+struct Defective(Notes, Defect);
+
+impl ServerTools for Defective {
+    fn list(&self) -> Vec<Arc<ServerTool>> {
+        self.0.list()
+    }
+
+    fn always_allows(&self, _: &ServerToolName) -> bool {
+        true
+    }
+
+    fn known_description<'a>(&'a self, _: &'a ServerTool) -> BoxFuture<'a, KnownDescription> {
+        assert_ne!(self.1, Defect::InGate, "no description");
+        Box::pin(std::future::ready(KnownDescription::Same))
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a ServerToolName,
+        _: Object,
+        _: &'a CancellationToken,
+        _: &'a dyn CallingTask,
+    ) -> BoxFuture<'a, Result<ServerAnswer, ServerToolError>> {
+        Box::pin(async { panic!("no answer") })
+    }
+}
+
+/// Nobody waits for what never comes.
+#[tokio::test]
+async fn a_panic_in_the_gate_or_a_tool_ends_the_call_alone() {
+    for (defect, status, words) in [
+        (Defect::InGate, ToolStatus::Denied, "no description"),
+        (Defect::InTool, ToolStatus::Interrupted, "no answer"),
+    ] {
+        let script = r#"turns:
+  - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
+  - when: { contains: "A defect of roo-lsp" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+        let tools = Arc::new(Defective(Notes::default(), defect));
+        let fixture =
+            Fixture::with_server_tools(&[], script, json!({ "autoApprove": { "mcp": true } }), tools);
+        let mut task = fixture.start("Go").await;
+        let told = task.until(|event| match event {
+            Event::ToolFinished { status, summary, .. } => Some((*status, summary.clone())),
+            _ => None,
+        });
+        let (is, summary) = told.await;
+        assert_eq!(is, status, "{summary}");
+        assert!(summary.contains("A defect of roo-lsp") && summary.contains(words), "{summary}");
+        assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    }
+}
+
 const TAKES_A_NOTE: &str = r#"turns:
   - calls: [{ tool: mcp__notes__add, params: { text: milk } }]
   - when: { contains: "Noted.", status: ok }

@@ -7,17 +7,19 @@
 //! reports is dropped.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor_message::{ActorMessage, Command, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
+use super::defect;
 use super::descriptors::DescriptorPermit;
 use super::effect_context::EffectContext;
 use super::effects;
@@ -370,6 +372,14 @@ impl Actor {
                 driven.finish();
                 self.journal.close_all(&task);
                 (None, input)
+            }
+            Report::Panicked(problem) => {
+                let (Some(running), Some(about)) = (driven.running.take(), self.tree.task(&task)) else {
+                    return Ok(());
+                };
+                driven.finish();
+                self.journal.close_all(&task);
+                (None, defect::input_for(&running.effect, about, problem))
             }
         };
         if let Some(messages) = hook_messages {
@@ -1046,12 +1056,17 @@ impl Actor {
         }
         self.syncing = true;
         let request = self.tree.root().id.clone();
+        let log = self.journal.log();
         let sync = audit::traced(self.log.sync_handle(), request, &self.services);
         tokio::spawn(async move {
-            let outcome = match roo_durable::spawn_blocking(sync).await {
+            let outcome = match roo_durable::spawn_blocking(sync).await.map_err(JoinError::try_into_panic) {
                 Ok(outcome) => outcome,
+                Err(Ok(panic)) => {
+                    let source = io::Error::other(defect::words_of(panic.as_ref()));
+                    Err(StoreError::Io { doing: "sync", path: log, source })
+                }
                 // The runtime ends.
-                Err(_) => return,
+                Err(Err(_)) => return,
             };
             // The actor has ended.
             let _ = sender.send(ActorMessage::Synced(outcome)).await;

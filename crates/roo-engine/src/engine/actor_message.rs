@@ -115,4 +115,6 @@ pub(super) enum Report {
     Ran(HookMessages, Outcome),
     /// The effect is over.
     Last(Input),
+    /// The effect panicked; in words for the user.
+    Panicked(String),
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::actor_message::Report;
@@ -16,6 +17,7 @@ use super::caller::Caller;
 use super::changes::ChangesSoFar;
 use super::compaction;
 use super::context::EditorContext;
+use super::defect;
 use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
@@ -103,7 +105,7 @@ impl AnswerLength {
     }
 }
 
-/// Starts an effect. It reports once at its end, unless it is cancelled before.
+/// Starts an effect. It reports once at its end, also if that is a panic, unless it is cancelled before.
 #[must_use = "whoever cancels an effect may want to wait for its end"]
 pub(super) fn start(
     effect: Effect,
@@ -114,11 +116,12 @@ pub(super) fn start(
     around: EffectContext,
     reporter: Reporter,
 ) -> JoinHandle<()> {
-    match effect {
+    let at_fault = reporter.clone();
+    let run: BoxFuture<'static, ()> = match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree, rendered);
             let hook_dispatch = HookDispatch::new(task, &around);
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let cancel = around.cancel.clone();
                 let run = async {
                     let begun = turn.wait(&around.services, &reporter).await;
@@ -134,7 +137,7 @@ pub(super) fn start(
         }
         Effect::Compact(of) => {
             let compaction = compaction::CompactionRun::new(of, task, &around);
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let run = compaction.run(&around.services);
                 tokio::select! {
                     biased;
@@ -148,7 +151,7 @@ pub(super) fn start(
         Effect::Gather(gather) => {
             let hook_dispatch = HookDispatch::new(task, &around);
             let mode = task.settings.mode.clone();
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let run = async {
                     let _descriptors = around.services.descriptors.tool().await;
                     gather::gather(&gather, &mode, &around.services, &hook_dispatch).await
@@ -160,7 +163,7 @@ pub(super) fn start(
                 }
             })
         }
-        Effect::Wait { due } => tokio::spawn(async move {
+        Effect::Wait { due } => Box::pin(async move {
             let left = u64::try_from(due - around.services.clock.now()).unwrap_or(0);
             tokio::select! {
                 biased;
@@ -172,7 +175,7 @@ pub(super) fn start(
         }),
         Effect::MakeWorktree => {
             let wanted = worktrees::WantedWorktree::new(task, &around.services);
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let made = wanted.make(&around.services, &around.cancel).await;
                 match around.cancel.is_cancelled() {
                     true => wanted.discard(&around.services).await,
@@ -182,7 +185,7 @@ pub(super) fn start(
         }
         Effect::CloseWorktree => {
             let closing = worktrees::ClosingWorktree::new(task, &around.services);
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let Some(closing) = closing else { return };
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -194,7 +197,7 @@ pub(super) fn start(
         }
         Effect::Gate { mode, approved, review, .. } => {
             let request = GateRequest::new(task, tree, mode, (approved, review), &around);
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let run = async {
                     let _descriptors = around.services.descriptors.tool().await;
                     request.run(&around.services, &reporter).await;
@@ -208,12 +211,12 @@ pub(super) fn start(
         }
         Effect::RunTool { call_id, .. } => {
             let run = ToolRun::new(call_id, task, tree, permit, &around, &reporter);
-            tokio::spawn(run.run(around, reporter))
+            Box::pin(run.run(around, reporter))
         }
         Effect::SettleWrite { write, .. } => {
             let audit_record = (audit::begin(task, tree, &around.services), audit::author_of(task));
             let task = task.id.clone();
-            tokio::spawn(async move {
+            Box::pin(async move {
                 let found = found_after(&around.services.workspace, &write).await;
                 audit::settled(audit_record, &write, &found, &around.services).await;
                 let saved = match around.services.is_worktree {
@@ -223,7 +226,8 @@ pub(super) fn start(
                 reporter.send(Report::Last(Input::WriteSettled(found, saved))).await;
             })
         }
-    }
+    };
+    tokio::spawn(async move { defect::reported(run, &at_fault).await })
 }
 
 /// Run of a tool, with what it needs of the state at its begin.

@@ -554,8 +554,14 @@ impl Follower {
             let offset = self.disk_offset;
             let root = self.journal.root.clone();
             let read = roo_durable::spawn_blocking(move || {
-                let (mut records, next) = roo_durable::read_from::<Event>(&directory, offset, PAGE)?;
-                records.iter_mut().for_each(|record| as_own(&root, record));
+                let mut records = Vec::new();
+                // What isn't published yet is read once it is: reading goes on behind the last record.
+                let next = roo_durable::read_while::<Event>(&directory, offset, |mut record| {
+                    as_own(&root, &mut record);
+                    let goes_on = record.seq < published && records.len() + 1 < PAGE;
+                    records.push(record);
+                    goes_on
+                })?;
                 Ok::<_, StoreError>((records, next))
             });
             // The task can't panic, and nobody aborts it.
@@ -776,6 +782,33 @@ mod tests {
             seen.extend(follower.next(|| 0).await.unwrap().iter().map(|params| params.seq));
         }
         assert_eq!(seen, [Some(3), Some(4), Some(5)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_on_disk_before_it_was_published_is_not_skipped() {
+        let place = tempfile::tempdir().unwrap();
+        let root = TaskId::new("t");
+        let directory = WorkspaceDirectory::new(place.path(), Path::new("/work")).request(&root);
+        let mut log = RequestLog::create(directory.clone()).unwrap();
+        let mut append = |from: u64, to: u64| {
+            let records: Vec<_> = (from..=to).map(finished).collect();
+            log.append(&records).unwrap();
+            records
+        };
+        append(1, 2);
+        let journal = Journal::new(root.clone(), directory.clone(), 2);
+        let last = 5 + TAIL as u64;
+        let unpublished = append(3, 4);
+        let mut follower = journal.follow(0);
+        assert_eq!(next(&mut follower).await.len(), 2);
+        journal.append(&unpublished);
+        journal.append(&append(5, last));
+        journal.publish(last);
+        let mut seen = Vec::new();
+        while follower.position() < last {
+            seen.extend(follower.next(|| 0).await.unwrap().iter().filter_map(|params| params.seq));
+        }
+        assert_eq!(seen, (3..=last).collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ pub mod clock;
 mod compaction;
 mod connected_models;
 mod context;
+mod defect;
 mod descriptors;
 mod edit_problems;
 mod effect_context;

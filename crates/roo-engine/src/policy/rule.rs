@@ -171,6 +171,8 @@ named_rules! {
         Limits = "limits",
         /// There was nothing to judge.
         Call = "call",
+        /// The gate itself failed.
+        Defect = "defect",
         /// A file outside of the workspace.
         Outside = "outside",
         /// A file that models may not see.
@@ -234,6 +236,7 @@ impl RefusalRule {
             | Self::Profile
             | Self::Limits
             | Self::Call
+            | Self::Defect
             | Self::Outside
             | Self::SandboxNetwork
             | Self::Denied
