@@ -43,6 +43,8 @@ pub(super) struct Recipient {
 #[derive(Default)]
 pub(super) struct Subscriptions {
     running: Mutex<HashMap<TaskId, RunningSubscription>>,
+    /// Held from the end of one feed to the beginning of the next: of two for one request the client would get events in turns.
+    changing: tokio::sync::Mutex<()>,
     /// Those that the subscription to every request has begun with.
     known: KnownRequests,
 }
@@ -55,7 +57,8 @@ struct RunningSubscription {
 impl Subscriptions {
     /// Sends this request's events once `after` is cancelled, in place of an earlier cursor.
     pub(super) async fn attach(&self, recipient: Recipient, follower: Follower, after: CancellationToken) {
-        self.stop(&follower.root().clone()).await;
+        let _turn = self.changing.lock().await;
+        self.stop(follower.root()).await;
         self.begin(recipient, follower, after);
     }
 
@@ -79,6 +82,7 @@ impl Subscriptions {
         services: &Arc<WorkspaceServices>,
         after: CancellationToken,
     ) {
+        let _turn = self.changing.lock().await;
         let everything = TaskId::new(EVERYTHING);
         self.stop(&everything).await;
         let stop = recipient.ended.child_token();
@@ -87,6 +91,7 @@ impl Subscriptions {
             after.cancelled().await;
             let mut requests = Requests::begin_anew(&services.engine, this.known.clone());
             while let Some(follower) = requests.next(&services.engine).await {
+                let _turn = this.changing.lock().await;
                 this.begin(recipient.clone(), follower, after.clone());
             }
         };
@@ -101,6 +106,7 @@ impl Subscriptions {
 
     /// Sends nothing more of the request that this task belongs to, or of any.
     pub(super) async fn detach(&self, task: &TaskId) {
+        let _turn = self.changing.lock().await;
         self.stop(&task.root()).await;
         if task.as_str() == EVERYTHING {
             let all: Vec<TaskId> = self.lock().keys().cloned().collect();

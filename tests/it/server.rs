@@ -243,6 +243,39 @@ mod typed {
         assert_eq!(client.shut_down(), 0);
     }
 
+    /// A client that attaches again before it has heard of the first time gets the events of one cursor, then those of the other.
+    #[test]
+    fn two_cursors_of_one_request_never_take_turns() {
+        let turns: String = (0..60)
+            .map(|number| {
+                let list = format!("{{ tool: update_todo_list, params: {{ todos: \"[ ] {number}\" }} }}");
+                format!("  - {{ calls: [{list}] }}\n")
+            })
+            .collect();
+        let ends = "  - { calls: [{ tool: attempt_completion, params: { result: Done. } }] }\n";
+        let home = Home::playing(&format!("turns:\n{turns}{ends}"));
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Plan");
+        let last = client.state("completed")["seq"].clone();
+        client.seen.clear();
+        client.set_reading(false);
+        let all = json!({ "taskId": task, "afterSeq": 0 });
+        let asked: Vec<i64> = (0..8).map(|_| client.ask("roo/task/attach", all.clone())).collect();
+        client.set_reading(true);
+        for id in asked {
+            client.answer(id);
+        }
+        let is_last = |event: Option<&Value>| event.is_some_and(|event| event["seq"] == last);
+        client.pump("the last event", |client| is_last(client.numbered(&task).last()).then_some(()));
+        let mut expected = 1;
+        for event in client.numbered(&task) {
+            let from = event.get("from").unwrap_or(&event["seq"]).as_u64().unwrap();
+            assert!(from == expected || from == 1, "{from} comes where {expected} does");
+            expected = event["seq"].as_u64().unwrap() + 1;
+        }
+        assert_eq!(client.shut_down(), 0);
+    }
+
     #[test]
     fn who_is_detached_hears_nothing_and_who_is_attached_to_everything_hears_it_once() {
         let home = Home::playing(&HELLO.replace("turns: [{", "turns: [{ repeat: true,"));
