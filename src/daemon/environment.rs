@@ -13,6 +13,8 @@ const OF_ONE_TERMINAL: &[&str] = &[
     "ALACRITTY_LOG",
     "ALACRITTY_SOCKET",
     "ALACRITTY_WINDOW_ID",
+    "ATUIN_HISTORY_ID",
+    "ATUIN_SESSION",
     // Electron sets it, for its windows.
     "CHROME_DESKTOP",
     "COLORTERM",
@@ -20,46 +22,63 @@ const OF_ONE_TERMINAL: &[&str] = &[
     "DESKTOP_STARTUP_ID",
     "GIO_LAUNCHED_DESKTOP_FILE",
     "GIO_LAUNCHED_DESKTOP_FILE_PID",
+    "GNOME_TERMINAL_SCREEN",
+    "GNOME_TERMINAL_SERVICE",
     "GPG_TTY",
     "HELIX_RUNTIME",
     "INSIDE_EMACS",
     "INVOCATION_ID",
+    "ITERM_SESSION_ID",
     "JOURNAL_STREAM",
     "KITTY_PID",
     "KITTY_WINDOW_ID",
+    "LC_TERMINAL",
+    "LC_TERMINAL_VERSION",
     "LINES",
     "MYVIMRC",
     "NVIM",
     "NVIM_LOG_FILE",
     "OLDPWD",
     "ORIGINAL_XDG_CURRENT_DESKTOP",
+    "PTYXIS_PROFILE",
+    "PTYXIS_VERSION",
     "PWD",
+    "SECURITYSESSIONID",
     "SHLVL",
     "SSH_CLIENT",
     "SSH_CONNECTION",
     "SSH_TTY",
+    "STARSHIP_SESSION_KEY",
+    "STARSHIP_SHELL",
     "STY",
     "SYSTEMD_EXEC_PID",
     "TERM",
+    "TERMINATOR_DBUS_NAME",
+    "TERMINATOR_DBUS_PATH",
+    "TERMINATOR_UUID",
     "TERM_PROGRAM",
     "TERM_PROGRAM_VERSION",
     "TERM_SESSION_ID",
+    "TILIX_ID",
     "TMUX",
     "TMUX_PANE",
     "VIM",
     "VIMRUNTIME",
     "VTE_VERSION",
     "WEZTERM_PANE",
+    "WEZTERM_UNIX_SOCKET",
     "WINDOW",
     "WINDOWID",
     "WINDOWPATH",
+    "WT_PROFILE_ID",
+    "WT_SESSION",
     "XDG_ACTIVATION_TOKEN",
     "XDG_SESSION_ID",
     "ZELLIJ",
     "ZELLIJ_PANE_ID",
 ];
 /// Beginnings of the names of more such variables.
-const OF_ONE_WINDOW: &[&str] = &["ELECTRON_", "KONSOLE_", "VSCODE_"];
+const OF_ONE_WINDOW: &[&str] = &["ELECTRON_", "KONSOLE_", "P9K_", "VSCODE_", "_P9K_"];
 
 /// The variables that count. Any that isn't known to belong to one terminal does: a key, a proxy, a search path.
 #[derive(Clone, Debug)]
@@ -115,6 +134,13 @@ mod tests {
         assert_eq!(one, other);
         let window = digest(&[("PATH", "/bin"), ("CHROME_DESKTOP", "code.desktop"), ("VSCODE_CWD", "/")]);
         assert_eq!(one, window);
+        let tab = [
+            ("PATH", "/bin"),
+            ("GNOME_TERMINAL_SCREEN", "/org/gnome/1"),
+            ("STARSHIP_SESSION_KEY", "7"),
+            ("_P9K_TTY", "2"),
+        ];
+        assert_eq!(one, digest(&tab));
     }
 
     #[test]

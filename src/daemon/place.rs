@@ -8,7 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,6 +130,11 @@ impl DaemonPlace {
         write().map_err(|source| PlaceError::Io { path: path.clone(), source })
     }
 
+    /// Returns whether clients find a key.
+    pub(super) fn has_key(&self) -> bool {
+        self.key().exists()
+    }
+
     /// The key of the daemon.
     ///
     /// # Errors
@@ -237,6 +242,13 @@ fn open_lock(path: &Path) -> Result<File, PlaceError> {
     opened.map_err(|source| PlaceError::Io { path: path.to_owned(), source })
 }
 
+/// Returns whether a lock is that on the file which has this path now.
+pub(super) fn is_lock_at(lock: &File, path: &Path) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let ours = lock.metadata().map(identity);
+    fs::symlink_metadata(path).is_ok_and(|there| ours.is_ok_and(|ours| identity(there) == ours))
+}
+
 /// Locks a file once nobody else has it locked. None when that takes longer than this.
 ///
 /// # Errors
@@ -287,8 +299,6 @@ fn trusted(path: &Path, checked: Result<(), NotPrivate>) -> Result<(), PlaceErro
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     fn place(state: &Path) -> DaemonPlace {

@@ -1,5 +1,6 @@
 //! The daemon's side: it listens, serves each client by the engines that all share, and ends when nobody needs it any more.
 
+use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,12 +10,12 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::environment::SessionEnvironment;
 use super::handshake::{Answer, Build, DaemonStatus, Hello, RequestStatus, Wish, read_line, write_line};
-use super::place::{DaemonPlace, PlaceError, lock_within};
+use super::place::{DaemonPlace, PlaceError, is_lock_at, lock_within};
 use crate::server::{Connection, LeftRequests, LiveRequest, SharedEngines, Sharing, serve_connection};
 use roo_engine::engine::clock::{Clock, SystemClock};
 use roo_formats::config::Directories;
@@ -28,6 +29,11 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 const CONNECTIONS_DEADLINE: Duration = Duration::from_secs(2);
 /// Pause when no connection can be accepted, as when there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+/// Time between two looks whether clients can find the daemon. A login session that ends takes the runtime directory away, and
+/// a watch of it ends with it.
+const LOOK: Duration = Duration::from_secs(5);
+/// Time limit for the lock at a place that was made anew.
+const RELOCK_DEADLINE: Duration = Duration::from_secs(1);
 /// Shortest time between two reports to a client that watches.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 /// The most bytes of a piece of what a client gets.
@@ -68,12 +74,13 @@ pub(crate) async fn run(
     place.write_key(&key)?;
     // Nobody else listens there: whoever does has the lock.
     let listener = UnixListener::from_std(place.listen()?)?;
+    let mut address = Address { place, key, lock, listener, problem: None };
     let daemon = Arc::new(Daemon {
         build: Build::own()?,
-        key: Digest::of(&key),
+        key: Digest::of(&address.key),
         environment: environment.digest(),
         directories,
-        shared: Arc::new(SharedEngines::new(LeftRequests::new(place.marks()))),
+        shared: Arc::new(SharedEngines::new(LeftRequests::new(address.place.marks()))),
         since: SystemClock.now(),
         clients: watch::Sender::new(0),
         end: CancellationToken::new(),
@@ -83,16 +90,60 @@ pub(crate) async fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     daemon.shared.resume_left(&daemon.directories, &clock);
     ready();
-    daemon.listen(&listener, idle, told_to_end).await;
-    drop(listener);
-    if let Err(error) = place.remove_socket() {
-        tracing::warn!(%error, "the socket of the daemon is left");
-    }
+    daemon.listen(&mut address, idle, told_to_end).await;
+    let lock = address.close();
     daemon.shared.shut_down().await;
     // The next one may begin once those who wait for the end of this one are told.
     drop(lock);
     drop(daemon);
     Ok(())
+}
+
+/// Where clients find the daemon.
+struct Address {
+    place: DaemonPlace,
+    key: String,
+    lock: File,
+    listener: UnixListener,
+    /// Why they can't now, as it was told last.
+    problem: Option<String>,
+}
+
+impl Address {
+    /// Puts back what clients need, where somebody has removed it.
+    async fn look(&mut self) {
+        let problem = self.put_back().await.err().map(|error| error.to_string());
+        if let Some(error) = problem.as_ref().filter(|_| self.problem != problem) {
+            tracing::warn!(error, "clients can't find the daemon");
+        }
+        self.problem = problem;
+    }
+
+    async fn put_back(&mut self) -> Result<(), DaemonError> {
+        if self.place.has_key() && self.place.has_socket()? {
+            return Ok(());
+        }
+        self.place.prepare()?;
+        if !is_lock_at(&self.lock, &self.place.lock()) {
+            let lock = lock_within(self.place.lock(), RELOCK_DEADLINE).await?;
+            self.lock = lock.ok_or(DaemonError::Running)?;
+        }
+        self.place.write_key(&self.key)?;
+        if !self.place.has_socket()? {
+            self.listener = UnixListener::from_std(self.place.listen()?)?;
+        }
+        tracing::info!("clients can find the daemon again");
+        Ok(())
+    }
+
+    /// Lets no further client come. The lock is still held.
+    fn close(self) -> File {
+        drop(self.listener);
+        if let Err(error) = self.place.remove_socket() {
+            tracing::warn!(%error, "the socket of the daemon is left");
+        }
+        self.lock
+    }
 }
 
 struct Daemon {
@@ -126,7 +177,7 @@ impl Daemon {
     /// Accepts clients until there is an end.
     async fn listen(
         self: &Arc<Self>,
-        listener: &UnixListener,
+        address: &mut Address,
         idle: Duration,
         told_to_end: impl Future<Output = ()>,
     ) {
@@ -134,7 +185,10 @@ impl Daemon {
         let unneeded = self.unneeded(idle);
         tokio::pin!(told_to_end, unneeded);
         let mut pause: Option<Instant> = None;
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let listener = &address.listener;
             let accept = async {
                 if let Some(end) = pause {
                     tokio::time::sleep_until(end).await;
@@ -158,6 +212,7 @@ impl Daemon {
                     }
                 },
                 Some(_) = connections.join_next() => {}
+                _ = looks.tick() => address.look().await,
                 () = &mut unneeded => {
                     tracing::info!("nobody needs the daemon any more");
                     break;

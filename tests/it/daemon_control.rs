@@ -103,6 +103,27 @@ fn who_does_not_know_the_key_is_refused() {
     assert_eq!(client.shut_down(), 0);
 }
 
+/// As when the runtime directory goes with the last login, or the user has removed the state directory.
+#[test]
+fn a_daemon_whose_files_were_removed_is_found_again() {
+    let user = DaemonUser::playing(ASKS);
+    let mut client = user.typed();
+    let task = client.start_task("Ask");
+    client.event("question.asked");
+    let process = user.process();
+    fs::remove_dir_all(user.sockets()).unwrap();
+    eventually("the daemon", || user.daemons().iter().any(|daemon| daemon["process"] == process));
+    assert_eq!((mode(&user.sockets()), mode(&user.socket())), (0o700, 0o600));
+    fs::remove_dir_all(user.home.path("state/roo-lsp/daemon")).unwrap();
+    eventually("the key", || user.run(&["daemon", "status"]).status.success() && user.daemons().len() == 1);
+    let mut other = user.typed();
+    other.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
+    other.event("question.asked");
+    assert_eq!(user.process(), process);
+    assert_eq!(other.shut_down(), 0);
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn without_a_place_for_a_socket_a_client_serves_itself() {
     let user = DaemonUser::playing(HELLO);
