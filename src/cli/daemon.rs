@@ -9,6 +9,7 @@ use super::{CliError, Ending, terminal};
 use crate::daemon::{self, DaemonPlace, DaemonStatus, FoundDaemon, LogFile, SessionEnvironment};
 use roo_engine::engine::clock::time_of_day;
 use roo_formats::config::Directories;
+use roo_process::own_program;
 use roo_text::render::{exact_line, one_line};
 
 /// The variable that says after how many seconds a daemon ends that nobody needs.
@@ -65,8 +66,8 @@ fn directories() -> Result<Directories, CliError> {
 /// Starts the daemon and ends, so that the daemon is nobody's child: editors end a server that is slow to exit with all
 /// processes below it. It says on the standard output of this process that it is ready.
 fn run_in_background() -> Result<Ending, CliError> {
-    let started = std::env::current_exe()
-        .and_then(|program| std::process::Command::new(program).args(["daemon", "run"]).spawn());
+    let started =
+        own_program().and_then(|program| std::process::Command::new(program).args(["daemon", "run"]).spawn());
     started.map_err(|error| CliError::Other(format!("the daemon can't be started: {error}")))?;
     Ok(Ending::Done)
 }
@@ -156,11 +157,15 @@ async fn find(directories: &Directories) -> Result<Vec<FoundDaemon>, CliError> {
 /// Stops the daemons of all environments, and returns how many there were.
 async fn stop_all(directories: &Directories) -> Result<usize, CliError> {
     let mut stopped = 0;
+    let mut failed = Ok(());
     for FoundDaemon { place, .. } in find(directories).await? {
-        let was_there = daemon::stop(&place).await.map_err(|error| CliError::Other(error.to_string()))?;
-        stopped += usize::from(was_there);
+        match daemon::stop(&place).await {
+            Ok(was_there) => stopped += usize::from(was_there),
+            // The others end all the same.
+            Err(error) => failed = Err(CliError::Other(error.to_string())),
+        }
     }
-    Ok(stopped)
+    failed.map(|()| stopped)
 }
 
 fn in_words(stopped: usize) -> String {

@@ -13,6 +13,7 @@ use super::handshake::{Answer, Build, Hello, Wish};
 use super::place::{DaemonPlace, lock_within};
 use crate::server::ConnectionKind;
 use roo_formats::config::Directories;
+use roo_process::own_program;
 
 /// Time limit for a daemon to listen once it was started.
 const START_DEADLINE: Duration = Duration::from_secs(15);
@@ -83,7 +84,7 @@ pub(crate) async fn start(
     if Connection::open(place).await?.is_some() {
         return Ok(());
     }
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = Command::new(own_program()?)
         .args(["daemon", "run", "--in-background"])
         .env_clear()
         .envs(environment.variables().iter().map(|(name, value)| (name, value)))

@@ -7,8 +7,10 @@
 
 mod child_session;
 pub mod open_files;
+mod own_program;
 
 pub use child_session::{
     ChildSession, GRACE, LINGER, ProcessEnd, ProcessOutput, REAP, run_for_output, run_with_input,
     time_is_over,
 };
+pub use own_program::{own_program, own_program_file};

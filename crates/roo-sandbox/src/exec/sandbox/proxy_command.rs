@@ -10,6 +10,7 @@ use std::thread;
 use rustix::stdio::{stdin, stdout};
 
 use super::helper_program::HELPER;
+use roo_process::own_program_file;
 
 /// The role in which this program connects.
 pub(super) const PROXY_COMMAND: &str = "proxy-command";
@@ -19,7 +20,7 @@ const LONGEST_ANSWER: usize = 64 << 10;
 /// Returns the line by which git is to start `ssh`, as the value of `GIT_SSH_COMMAND`, where the proxy serves this port of
 /// the loopback; none where the file of this program is not known.
 pub fn git_ssh_command(port: u16) -> Option<String> {
-    let program = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let program = own_program_file().ok()?;
     // OpenSSH expands what begins with a percent sign, and has a shell start the rest.
     let program = program.to_str()?.replace('%', "%%");
     let port = port.to_string();

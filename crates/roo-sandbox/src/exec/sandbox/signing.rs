@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Substitute;
-use roo_process::run_for_output;
+use roo_process::{own_program_file, run_for_output};
 
 /// The name under which git starts this program to sign.
 pub(super) const PROGRAM: &str = "roo-lsp-ssh-sign";
@@ -112,7 +112,7 @@ impl SigningService {
     /// # Errors
     /// When the file of this program is not known.
     pub fn substitute(&self) -> io::Result<Substitute> {
-        let source = std::env::current_exe()?.canonicalize()?;
+        let source = own_program_file()?;
         Ok(Substitute { place: self.program(), source, is_writable: false })
     }
 
