@@ -97,13 +97,17 @@ fn has_unread_input() -> bool {
         FileType::RegularFile => {
             tell(&stdin).is_ok_and(|at| i64::try_from(at).is_ok_and(|at| at < found.st_size))
         }
-        FileType::Fifo => {
-            let mut descriptors = [PollFd::new(&stdin, PollFlags::IN)];
-            let looked = poll(&mut descriptors, Some(&Timespec::default()));
-            looked.is_ok() && descriptors.iter().any(|stdin| stdin.revents().contains(PollFlags::IN))
-        }
+        FileType::Fifo => has_input_within(&Timespec::default()),
         _ => false,
     }
+}
+
+/// Returns whether standard input can be read, now or within this time.
+fn has_input_within(time: &Timespec) -> bool {
+    let stdin = io::stdin();
+    let mut descriptors = [PollFd::new(&stdin, PollFlags::IN)];
+    let looked = poll(&mut descriptors, Some(time));
+    looked.is_ok() && descriptors.iter().any(|stdin| stdin.revents().contains(PollFlags::IN))
 }
 
 impl Run {
@@ -461,8 +465,11 @@ impl Viewer {
                 let keys = approval_keys(approval);
                 discard_typed();
                 loop {
-                    let line = ask(approval_question(&keys)).await?;
-                    if let Some((option, words)) = chosen_option(&keys, &line) {
+                    let (line, is_pasted) = ask(approval_question(&keys)).await?;
+                    if is_pasted {
+                        // None of them was meant for this, and one of them may be a yes.
+                        discard_typed();
+                    } else if let Some((option, words)) = chosen_option(&keys, &line) {
                         return Some((option.id.clone(), words));
                     }
                     let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
@@ -496,7 +503,7 @@ impl Viewer {
             let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
             let line = match given {
                 Some(answer) => answer,
-                None if asks => ask("  > ".to_owned()).await?,
+                None if asks => ask_text("  > ").await?,
                 // The call goes on, and whoever made it is told.
                 None if for_server => return Some(DECLINE.to_owned()),
                 None => return None,
@@ -569,16 +576,49 @@ fn discard_typed() {
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
-/// Asks on the terminal; none at the end of input.
-async fn ask(prompt: String) -> Option<String> {
+/// Time within which the next line comes if several are pasted at once; nobody types that fast.
+const PASTED: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
+
+/// Asks on the terminal for a line; none at the end of input. The flag is true where more lines came with it.
+async fn ask(prompt: String) -> Option<(String, bool)> {
     let read = move || {
-        let mut out = io::stderr().lock();
-        out.write_all(prompt.as_bytes()).and_then(|()| out.flush()).ok()?;
-        drop(out);
-        let mut line = String::new();
-        (io::stdin().lock().read_line(&mut line).ok()? > 0).then_some(line)
+        let line = read_line(&prompt)?;
+        Some((line, has_input_within(&PASTED)))
     };
     tokio::task::spawn_blocking(read).await.ok()?
+}
+
+/// Asks on the terminal for a text; none at the end of input. It is one line, or what is pasted in several.
+async fn ask_text(prompt: &'static str) -> Option<String> {
+    let read = move || {
+        let mut text = read_line(prompt)?;
+        let mut is_pasted = has_input_within(&PASTED);
+        if !is_pasted {
+            return Some(text);
+        }
+        loop {
+            // The end of a paste waits for the key Enter, and its last line may be empty.
+            let Some(line) = read_line(if is_pasted { "" } else { "  (an empty line ends it) > " }) else {
+                break;
+            };
+            let (was_pasted, more) = (is_pasted, has_input_within(&PASTED));
+            if line.trim().is_empty() && !was_pasted && !more {
+                break;
+            }
+            text.push_str(&line);
+            is_pasted = more;
+        }
+        Some(text)
+    };
+    tokio::task::spawn_blocking(read).await.ok()?
+}
+
+fn read_line(prompt: &str) -> Option<String> {
+    let mut out = io::stderr().lock();
+    out.write_all(prompt.as_bytes()).and_then(|()| out.flush()).ok()?;
+    drop(out);
+    let mut line = String::new();
+    (io::stdin().lock().read_line(&mut line).ok()? > 0).then_some(line)
 }
 
 /// Result of waiting for something.
