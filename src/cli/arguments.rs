@@ -637,10 +637,12 @@ pub(super) enum TasksCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Let an interrupted, cancelled or failed task go on
+    /// Let an interrupted, cancelled or failed task go on, or say more to any that has ended
     Resume {
         /// Its URID or its id, or the beginning of either.
         task: String,
+        /// What to say to it. One that is completed goes on only with this.
+        prompt: Option<String>,
         #[command(flatten)]
         view: View,
     },

@@ -40,7 +40,9 @@ const CANDIDATES: usize = 10;
 pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
     match &tasks.command {
-        TasksCommand::Resume { task, view } => return resume(&context, task, view, notices).await,
+        TasksCommand::Resume { task, prompt, view } => {
+            return resume(&context, task, prompt.as_deref(), view, notices).await;
+        }
         TasksCommand::Watch { all } => return watch::watch(&context, *all).await,
         TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
             return fork_and_go_on(context, fork, prompt, notices).await;
@@ -177,13 +179,48 @@ async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<Stri
 async fn resume(
     context: &SessionContext,
     name: &str,
+    prompt: Option<&str>,
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
     let engine = engine_at_work(context, view)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
-    resume_at_work(context, engine, task, view, notices).await
+    let HistoryItem { urid, state, .. } = engine.get(&task).await?.item;
+    let resumed = match prompt {
+        Some(prompt) => say_at_work(context, engine, task, prompt, view, notices).await,
+        None if state == TaskState::Completed => Err(CliError::Other(format!(
+            "{urid} is completed; it goes on with what you say to it: roo-lsp tasks resume {urid} \"…\""
+        ))),
+        None => resume_at_work(context, engine, task, view, notices).await,
+    };
+    resumed.map_err(|error| in_terms_of(name, error))
+}
+
+/// Says something to a request that is open nowhere else, and follows it.
+async fn say_at_work(
+    context: &SessionContext,
+    engine: Engine,
+    task: TaskId,
+    prompt: &str,
+    view: &View,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
+    let signals = Signals::listen()?;
+    let viewer = Viewer::new(view, true, notices);
+    let outcome = async {
+        let HistoryItem { urid, seq, .. } = engine.get(&task).await?.item;
+        let (text, when) = (prompt.to_owned(), SendWhen::Now);
+        engine.send(TaskSendParams { task_id: task.clone(), text, images: vec![], when }).await?;
+        let follower = engine.follow(&task, seq).await?;
+        let outcome = Watch::new(&engine, task, viewer, signals).follow(follower, vec![]).await?;
+        Ok::<_, CliError>((urid, outcome))
+    };
+    let outcome = outcome.await;
+    engine.shutdown().await;
+    engine.end_servers().await;
+    let (urid, outcome) = outcome?;
+    conclude(&urid, &resume_command::in_context(urid.as_str(), context, view), outcome)
 }
 
 async fn resume_at_work(
@@ -240,28 +277,16 @@ async fn fork_and_go_on(
         context.folder = PathBuf::from(folder);
         engine = engine_at_work(&context, view)?;
     }
-    let signals = Signals::listen()?;
-    let viewer = Viewer::new(view, true, notices);
-    let outcome = async {
-        let task = forked.task_id.clone();
-        // Behind the end of what was open.
-        let follower = engine.follow(&task, engine.get(&task).await?.item.seq).await?;
-        let (text, when) = (prompt.to_owned(), SendWhen::Now);
-        engine.send(TaskSendParams { task_id: task.clone(), text, images: vec![], when }).await?;
-        Watch::new(&engine, task, viewer, signals).follow(follower, vec![]).await
-    };
-    let outcome = outcome.await;
-    engine.shutdown().await;
-    engine.end_servers().await;
-    let resume = resume_command::in_context(forked.urid.as_str(), &context, view);
-    conclude(&forked.urid, &resume, outcome?)
+    say_at_work(&context, engine, forked.task_id, prompt, view, notices).await
 }
 
 /// Says what was forked, and how it goes on: what was completed has nothing left to do.
 fn told_of(TaskForkResult { urid, seq, folder, left_out, .. }: &TaskForkResult, can_resume: bool) -> String {
     let next = |place: &str| match can_resume {
         true => format!("To go on: roo-lsp {place}tasks resume {urid}\n"),
-        false => "It was completed there: tell it more in an editor, or fork with a prompt.\n".to_owned(),
+        false => {
+            format!("It was completed there. To say more to it: roo-lsp {place}tasks resume {urid} \"…\"\n")
+        }
     };
     let Some(folder) = folder else {
         return format!("{urid} is forked at event {seq}. {}", next(""));

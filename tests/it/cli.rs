@@ -112,6 +112,50 @@ fn a_question_that_waits_is_asked_again_by_resume() {
 }
 
 #[test]
+fn a_completed_task_goes_on_with_what_is_said_to_it() {
+    let more = "  - when: { contains: one more thing }\n    calls: [{ tool: attempt_completion, params: { result: That too. } }]\n";
+    let project = project("");
+    project.script(&format!("turns:\n{DONE}{more}"));
+    assert!(play(&project, &[]).status.success());
+    let urid = urid(&project);
+    let told = format!(
+        "roo-lsp: {urid} is completed; it goes on with what you say to it: roo-lsp tasks resume {urid} \"…\"\n"
+    );
+    assert_ends(&project.run(&["tasks", "resume", &urid]), 1, &told);
+    let script = project.beside("script.yaml");
+    let resume = ["tasks", "resume", &urid, "And one more thing.", "--script", script.to_str().unwrap()];
+    assert_eq!(project.succeed(&resume), "That too.\n");
+    assert_eq!(project.succeed(&["tasks", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_pasted_answer_is_taken_whole_and_a_pasted_permission_is_none() {
+    use crate::support::terminal::{self, Output};
+
+    let project = project(&format!(
+        "  - calls: [{{ tool: ask_followup_question, params: {{ question: Which error?, follow_up: [{{ text: None }}] }} }}]\n{EDIT}"
+    ));
+    let mut command = project.program();
+    command.args(["run", "Do it.", "--script"]).arg(project.beside("script.yaml")).stdout(Stdio::piped());
+    let mut typed = vec![
+        ("  > ", "error one\n  at two\n\nat"),
+        ("(an empty line ends it) > ", " three\n"),
+        (" three\r\n  (an empty line ends it) > ", "\n"),
+        ("Allow?", "error\ny\nmore\n"),
+        ("Answer with one of", "n\n"),
+    ];
+    typed.reverse();
+    let (child, shown) = terminal::answering(command, Output::Own, |shown| {
+        let (words, _) = typed.last()?;
+        shown.contains(words).then(|| typed.pop().map(|(_, keys)| keys.to_owned())).flatten()
+    });
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0), "{shown}");
+    assert_eq!(project.read("b.txt"), "", "{shown}");
+    let log = fs::read_to_string(&project.logs()[0]).unwrap();
+    assert!(log.contains("error one\\n  at two\\n\\nat three"), "{shown}");
+}
+
+#[test]
 fn permission_that_waits_is_asked_again_by_resume() {
     let project = project(EDIT);
     assert_ends(&play(&project, &[]), 3, "waits for permission; continue with: roo-lsp tasks resume");

@@ -156,10 +156,8 @@ fn a_fork_with_a_prompt_goes_on_from_there() {
 
     // A fork of a fork, which has the totals of both before it.
     let said = project.succeed(&["tasks", "fork", fork]);
-    assert!(
-        said.ends_with("It was completed there: tell it more in an editor, or fork with a prompt.\n"),
-        "{said}"
-    );
+    let words = "It was completed there. To say more to it: roo-lsp tasks resume ";
+    assert!(said.contains(words) && said.ends_with(" \"…\"\n"), "{said}");
     let again = newest_fork(&project);
     assert_eq!(again["forkedFrom"]["taskId"], fork);
     assert_eq!(again["forkedFrom"]["usage"]["tokensIn"], 7000);
