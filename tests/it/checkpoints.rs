@@ -17,6 +17,7 @@ use roo_protocol::ids::TaskId;
 use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
 use serde_json::{Value, json};
 
+use crate::support::bounded_process::output_of;
 use crate::support::client::{Client, Home, Options};
 use crate::support::engine::Fixture;
 use crate::support::project::Project;
@@ -55,7 +56,7 @@ fn play(project: &Project, script: &str) -> String {
     project.script(script);
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-    let output = command.output().unwrap();
+    let output = output_of(&mut command);
     assert!(output.status.success(), "{output:?}");
     let list = project.succeed(&["tasks", "list", "--json"]);
     let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
@@ -271,8 +272,7 @@ fn a_kill_while_places_change_their_kind_loses_nothing() {
     for steps in (1..200).step_by(2) {
         let mut command = project.program();
         command.args(["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
-        let killed =
-            !command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap().status.success();
+        let killed = !output_of(command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string())).status.success();
         kills += usize::from(killed);
         project.succeed(&["tasks", "restore", &task, &checkpoint, "--what", "files", "--yes"]);
         assert_eq!(files_and_links(&project.folder(), ""), before, "after {steps} steps");
@@ -413,7 +413,7 @@ fn a_kill_at_any_step_of_a_restore_leaves_the_files_before_or_after_it() {
             let second = number(&checkpoints(&project, &task)[1]);
             let mut command = project.program();
             command.args(["tasks", "restore", &task, &second, "--yes"]).env(variable, steps.to_string());
-            let killed = command.output().unwrap();
+            let killed = output_of(&mut command);
             let place = format!("{variable}={steps}");
             if killed.status.success() {
                 break;
@@ -476,7 +476,7 @@ fn a_write_that_a_kill_interrupted_has_its_checkpoint() {
         let before = found();
         let mut command = project.program();
         command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+        let killed = output_of(command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()));
         if killed.status.success() {
             break;
         }
@@ -489,7 +489,7 @@ fn a_write_that_a_kill_interrupted_has_its_checkpoint() {
             .args(["tasks", "resume", task, "--script"])
             .arg(project.beside("script.yaml"))
             .args(ARGUMENTS);
-        let resumed = command.output().unwrap();
+        let resumed = output_of(&mut command);
         assert!(resumed.status.success(), "{steps}: {resumed:?}");
         let known = checkpoints(&project, task);
         assert_eq!(known.len(), 1, "killed after step {steps}: {known:?}");
@@ -521,7 +521,7 @@ turns:
     let before = texts(&project.folder());
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-    let output = command.output().unwrap();
+    let output = output_of(&mut command);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(project.read("old-7.txt"), "new 7\n", "{output:?}");
     let list = project.succeed(&["tasks", "list", "--json"]);
@@ -633,7 +633,7 @@ fn a_command_without_a_sandbox_has_a_checkpoint_and_the_users_repository_takes_n
     let (texts_before, git_before) = (texts(&project.folder()), bytes_below(&project.folder().join(".git")));
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-    let output = command.output().unwrap();
+    let output = output_of(&mut command);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(bytes_below(&project.folder().join(".git")), git_before);
     assert!(!project.folder().join("pwned").exists());
@@ -662,7 +662,7 @@ fn a_file_that_is_ignored_no_more_is_not_taken_for_a_new_one() {
     project.script(&UNCONFINED.replace("echo two >> a.txt; rm b.txt;", "rm .gitignore;"));
     let mut command = project.program();
     command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-    assert!(command.output().unwrap().status.success());
+    assert!(output_of(&mut command).status.success());
     let list = project.succeed(&["tasks", "list", "--json"]);
     let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     let task = item["taskId"].as_str().unwrap();
@@ -1025,7 +1025,7 @@ turns:
     let run = || {
         let mut command = project.program();
         command.args(["run", "Go.", "--allow-write", "--script"]).arg(project.beside("script.yaml"));
-        assert_eq!(command.output().unwrap().status.code(), Some(3));
+        assert_eq!(output_of(&mut command).status.code(), Some(3));
         let list = project.succeed(&["tasks", "list", "--json"]);
         let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
         assert_eq!(item["state"], "interrupted");

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::support::bounded_process::output_of;
 use crate::support::project::Project;
 
 /// Reads, writes and runs: one effect of each kind, with an approval for the command.
@@ -36,7 +37,7 @@ fn run(project: &Project, crash_after: Option<usize>) -> std::process::Output {
     if let Some(appends) = crash_after {
         command.env("ROO_LSP_CRASH_AFTER_APPENDS", appends.to_string());
     }
-    command.output().unwrap()
+    output_of(&mut command)
 }
 
 fn resume(project: &Project, task: &str, crash_after: Option<usize>) -> std::process::Output {
@@ -45,7 +46,7 @@ fn resume(project: &Project, task: &str, crash_after: Option<usize>) -> std::pro
     if let Some(appends) = crash_after {
         command.env("ROO_LSP_CRASH_AFTER_APPENDS", appends.to_string());
     }
-    command.output().unwrap()
+    output_of(&mut command)
 }
 
 /// The numbers of the events that a client was told of.
@@ -255,7 +256,7 @@ fn run_tree(project: &Project, crash_after: Option<usize>) -> std::process::Outp
     if let Some(appends) = crash_after {
         command.env("ROO_LSP_CRASH_AFTER_APPENDS", appends.to_string());
     }
-    command.output().unwrap()
+    output_of(&mut command)
 }
 
 /// What a finished tree must have left, whatever happened on the way.
@@ -434,7 +435,7 @@ fn assert_patched(project: &Project, place: &str) {
 fn killed_in_a_patch(project: &Project, steps: u32) -> Option<String> {
     let mut command = project.program();
     command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-    let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+    let killed = output_of(command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()));
     if killed.status.success() {
         return None;
     }

@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+pub mod bounded_process;
 pub mod client;
 pub mod engine;
 pub mod model_server;

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use super::bounded_process::output_of;
 use super::replays;
 
 /// A folder with files, and places for the program's configuration and state.
@@ -86,7 +87,7 @@ impl Project {
 
     /// Runs the program to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        self.program().args(arguments).output().unwrap()
+        output_of(self.program().args(arguments))
     }
 
     /// Runs the program, which must succeed, and returns what it printed.
