@@ -187,4 +187,23 @@ case('code actions begin a request at the selection', function()
   editor:quit()
 end)
 
+case('files that were open before the server, or whose type is unknown, are served too', function()
+  local workspace = harness.workspace()
+  local editor = harness.editor(workspace, { ROO_TEST_ALONE = alone() })
+  editor:command('edit BEFORE')
+  editor:open('greeting.sh')
+  editor:command('edit AFTER')
+  local served = editor:wait('the clients', [[
+    local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
+    return client.attached_buffers[vim.fn.bufnr('BEFORE')] and client.attached_buffers[vim.fn.bufnr('AFTER')]
+  ]])
+  equal(served, true)
+  -- A file of another workspace is none of its own.
+  local other = harness.workspace()
+  vim.fn.mkdir(other .. '/.git')
+  editor:command('edit ' .. other .. '/OTHER')
+  equal(editor:lua([[return #vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })]]), 0)
+  editor:quit()
+end)
+
 harness.run()

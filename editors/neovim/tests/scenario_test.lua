@@ -139,6 +139,39 @@ case('an edit is compared side by side, in full', function()
   editor:quit()
 end)
 
+case('a file whose type Neovim does not know is edited in its buffer', function()
+  local workspace = harness.workspace()
+  vim.fn.writefile({ 'first', 'second' }, workspace .. '/NOTES')
+  local editor = harness.play(workspace, {
+    'turns:',
+    '  - calls: [{ tool: read_file, params: { path: NOTES } }]',
+    '  - calls: [{ tool: apply_diff, params: { path: NOTES, diff: "<<<<<<< SEARCH\\nfirst\\n=======\\nthe agent\'s\\n>>>>>>> REPLACE" } }]',
+    '  - calls: [{ tool: attempt_completion, params: { result: Done. } }]',
+  })
+  editor:open('NOTES')
+  equal(editor:lua([[return vim.bo.filetype]]), '')
+  editor:add_unsaved()
+  editor:command('edit greeting.sh')
+  editor:command('Roo new --mode=code Change NOTES')
+  editor:wait_for_approval('Edit NOTES')
+  editor:command('Roo approve')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
+  equal(editor:lines('NOTES'), { "the agent's", 'second', '# not saved yet' })
+  editor:quit()
+end)
+
+case('a workspace of such files alone has a server, and an unnamed buffer one when it is written', function()
+  local workspace = harness.workspace()
+  vim.fn.writefile({ 'first' }, workspace .. '/NOTES')
+  local editor = harness.editor(workspace)
+  editor:open('NOTES')
+  editor:command('enew')
+  equal(editor:lua([[return #vim.lsp.get_clients({ bufnr = 0 })]]), 0)
+  editor:command('write MORE')
+  editor:wait('its client', [[return #vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 }) == 1]])
+  editor:quit()
+end)
+
 --- An editor that keeps what it tells the server, by the methods.
 local function listened()
   local editor = harness.editor(harness.workspace())

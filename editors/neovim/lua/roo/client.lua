@@ -39,6 +39,34 @@ function M.notify(text, level)
   end
 end
 
+--- Whether a buffer has a file, be it a new one.
+---@param buffer integer
+---@return boolean
+local function is_file(buffer)
+  return vim.bo[buffer].buftype == '' and vim.api.nvim_buf_get_name(buffer) ~= ''
+end
+
+--- Starts the server for a file whose type Neovim doesn't know: vim.lsp.enable() waits for its FileType.
+---@param buffer integer
+local function start_without_type(buffer)
+  if not vim.lsp.is_enabled(NAME) or not vim.api.nvim_buf_is_loaded(buffer) then
+    return
+  end
+  local config = vim.deepcopy(vim.lsp.config[NAME])
+  if not is_file(buffer) or vim.bo[buffer].filetype ~= '' or config.filetypes then
+    return
+  end
+  local function on_dir(root)
+    config.root_dir = root
+    vim.lsp.start(config, { bufnr = buffer, reuse_client = config.reuse_client, silent = true })
+  end
+  if type(config.root_dir) == 'function' then
+    config.root_dir(buffer, on_dir)
+  else
+    on_dir(config.root_dir)
+  end
+end
+
 --- Adds the typed protocol to the configuration in lsp/roo_lsp.lua.
 function M.configure()
   local config = {
@@ -96,6 +124,15 @@ function M.configure()
       end
     end,
   })
+  vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWritePost' }, {
+    group = group,
+    callback = function(event)
+      -- Its type is known when all that looks for it has run.
+      vim.schedule(function()
+        start_without_type(event.buf)
+      end)
+    end,
+  })
   vim.api.nvim_create_autocmd('VimLeavePre', {
     group = group,
     callback = function()
@@ -128,17 +165,17 @@ end
 ---@return integer? id
 local function start(buffer)
   local config = vim.deepcopy(vim.lsp.config[NAME])
-  local is_file = vim.bo[buffer].buftype == '' and vim.api.nvim_buf_get_name(buffer) ~= ''
+  local attach = is_file(buffer)
   if type(config.root_dir) == 'function' then
     local find = config.root_dir
     config.root_dir = vim.fn.getcwd()
-    if is_file then
+    if attach then
       find(buffer, function(root)
         config.root_dir = root
       end)
     end
   end
-  return vim.lsp.start(config, { bufnr = buffer, attach = is_file })
+  return vim.lsp.start(config, { bufnr = buffer, attach = attach })
 end
 
 --- Calls back with a client that is ready, and starts the server if there is none.
@@ -156,7 +193,7 @@ function M.with(callback)
     local started = vim.lsp.get_client_by_id(id)
     if started and started.initialized then
       -- The buffer that the task is about must be one that the server edits.
-      if vim.api.nvim_buf_is_valid(buffer) and vim.bo[buffer].buftype == '' and vim.fn.bufname(buffer) ~= '' then
+      if vim.api.nvim_buf_is_valid(buffer) and is_file(buffer) then
         vim.lsp.buf_attach_client(buffer, id)
       end
       callback(started)
