@@ -12,7 +12,7 @@ local answer
 --- The pause that has begun last.
 local due
 
-client.request = function(method, params, on_result, on_error)
+client.request_in = function(_, method, params, on_result, on_error)
   if method ~= 'roo/task/attach' then
     return
   end

@@ -312,4 +312,38 @@ case('a server that ends again and again is left alone', function()
   editor:quit()
 end)
 
+--- An editor whose task waits for an approval.
+---@param workspace string
+---@return roo.test.Editor
+local function waiting(workspace)
+  local editor = harness.play(workspace, {
+    'turns:',
+    '  - calls: [{ tool: execute_command, params: { command: "echo here" } }]',
+    '  - calls: [{ tool: attempt_completion, params: { result: Done. } }]',
+  })
+  editor:command('Roo new --mode=code Go')
+  editor:wait_for_approval('Run echo here')
+  return editor
+end
+
+case('the end of one server leaves the tasks of another one as they are', function()
+  local first, second = harness.workspace(), harness.workspace()
+  vim.fn.mkdir(first .. '/.git')
+  vim.fn.mkdir(second .. '/.git')
+  local editor = waiting(first)
+  editor:open(second .. '/greeting.sh')
+  editor:lua([[
+    vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]:stop()
+  ]])
+  has(editor:wait('the word of its end', [[
+    local messages = vim.fn.execute('messages')
+    return messages:find('the server exited with code 0', 1, true) and messages
+  ]]), ':Roo restart')
+  equal(editor:lua([[return require('roo.requests').is_connected()]]), true)
+  has(editor:lua([[return require('roo').statusline()]]), '1 waiting for you')
+  editor:command('Roo approve')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
+  editor:quit()
+end)
+
 harness.run()

@@ -320,4 +320,70 @@ case('an answer that comes too late is told which rule was faster', function()
   editor:quit()
 end)
 
+--- An editor with two projects, and a server for each; a task of the second one has run into its approval.
+---@return roo.test.Editor
+---@return string first
+---@return string second
+local function two_projects()
+  local first, second = harness.workspace(), harness.workspace()
+  vim.fn.mkdir(first .. '/.git')
+  vim.fn.mkdir(second .. '/.git')
+  local editor = harness.play(first, {
+    'turns:',
+    '  - calls: [{ tool: execute_command, params: { command: "echo second" } }]',
+    '  - calls: [{ tool: ask_followup_question, params: { question: Go on?, follow_up: [{ text: Yes }] } }]',
+    '    repeat: true',
+  })
+  editor:open(second .. '/greeting.sh')
+  equal(editor:lua([[return #vim.lsp.get_clients({ name = 'roo_lsp' })]]), 2)
+  editor:command('Roo new --mode=code Go')
+  editor:wait_for_approval('Run echo second')
+  return editor, first, second
+end
+
+case('with two projects each answer and order goes to the server of its task', function()
+  local editor, first, second = two_projects()
+  -- Neither the float nor the task's window belongs to a server, and this file to the other one.
+  editor:command('edit ' .. first .. '/greeting.sh')
+  editor:command('Roo review')
+  shown(editor, 'Run echo second')
+  editor:press('a')
+  editor:wait_for_question()
+  editor:command('Roo open')
+  editor:command('Roo answer Yes')
+  editor:wait('the next question', [[
+    local request = require('roo.requests').current()
+    return #request.questions == 1 and table.concat(request:text(), '\n'):find('» Yes', 1, true)
+  ]])
+  equal(editor:lua([[return require('roo.client').get().root_dir]]), second, 'a task\'s window is of its project')
+  editor:command('wincmd p')
+  editor:command('Roo cancel')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'cancelled']])
+  local messages = editor:lua([[return vim.fn.execute('messages')]])
+  assert(not messages:find('there is no', 1, true), messages)
+  editor:quit()
+end)
+
+case('with two projects each server hears of the files of its own', function()
+  local editor, first, second = two_projects()
+  editor:command('edit ' .. first .. '/greeting.sh')
+  editor:lua([[
+    _G.said = {}
+    for _, client in ipairs(vim.lsp.get_clients({ name = 'roo_lsp' })) do
+      local original = client.notify
+      client.notify = function(self, method, params)
+        if method == 'roo/editor/diagnostics' then
+          table.insert(_G.said, { client.root_dir, vim.uri_to_fname(params.uri) })
+        end
+        return original(self, method, params)
+      end
+    end
+    local finding = { { lnum = 0, col = 0, message = 'impolite' } }
+    vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), vim.fn.bufnr(...), finding)
+  ]], second .. '/greeting.sh')
+  local said = editor:wait('the diagnostics', [[return _G.said[1] ]])
+  equal(said, { second, second .. '/greeting.sh' })
+  editor:quit()
+end)
+
 harness.run()

@@ -28,7 +28,10 @@ local function float(lines, title, height, editable, wrap)
   width = math.max(20, math.min(editable and math.max(width, 70) or width, vim.o.columns - 4))
   width = wrap and math.min(width, 70) or width
   height = math.min(height, math.max(1, vim.o.lines - 6))
+  local client = require('roo.client').get()
   local buffer = vim.api.nvim_create_buf(false, true)
+  -- What is completed here is of the workspace that the question is about.
+  vim.b[buffer].roo_folder = client and client.root_dir
   vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
   vim.bo[buffer].bufhidden = 'wipe'
   vim.bo[buffer].modifiable = editable

@@ -82,11 +82,9 @@ end
 ---@param request roo.Request
 ---@param on_entries fun(entries: vim.quickfix.entry[])
 local function fetch(request, on_entries)
-  client.with(function(found)
-    client.request('roo/changes/list', { taskId = request.root }, function(changes)
-      client.request('roo/trace/query', { taskId = request.root, limit = LIMIT }, function(trace)
-        on_entries(M.entries(request, changes.files, trace.records, found.root_dir or vim.fn.getcwd()))
-      end)
+  client.request_in(request.folder, 'roo/changes/list', { taskId = request.root }, function(changes)
+    client.request_in(request.folder, 'roo/trace/query', { taskId = request.root, limit = LIMIT }, function(trace)
+      on_entries(M.entries(request, changes.files, trace.records, request.folder or vim.fn.getcwd()))
     end)
   end)
 end
@@ -136,7 +134,7 @@ end
 ---@param request roo.Request
 ---@param ids string[]
 local function undo(request, ids)
-  client.request('roo/changes/undo', { taskId = request.root, changeIds = ids }, function(result)
+  client.request_in(request.folder, 'roo/changes/undo', { taskId = request.root, changeIds = ids }, function(result)
     local undone, conflict = #result.undone, result.conflicts[1]
     local said = undone == 1 and '1 change undone' or ('%d changes undone'):format(undone)
     if conflict then
@@ -175,7 +173,7 @@ function M.undo(first, last)
       nothing()
       return
     end
-    client.request('roo/changes/list', { taskId = request.root }, function(result)
+    client.request_in(request.folder, 'roo/changes/list', { taskId = request.root }, function(result)
       local ids = {}
       for _, file in ipairs(result.files) do
         for _, change in ipairs(vim.fs.normalize(vim.uri_to_fname(file.uri)) == vim.fs.normalize(name) and file.changes or {}) do

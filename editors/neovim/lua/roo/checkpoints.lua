@@ -68,12 +68,13 @@ end
 local RESTORE, EDIT = 'roo/checkpoint/restore', 'roo/task/edit'
 
 --- Shows what a request of the server would restore, with a key to do it.
+---@param request roo.Request
 ---@param method string
 ---@param params table
 ---@param heading string
 ---@param on_done fun(result: table)
-local function preview(method, params, heading, on_done)
-  client.request(method, vim.tbl_extend('force', params, { preview = true }), function(result)
+local function preview(request, method, params, heading, on_done)
+  client.request_in(request.folder, method, vim.tbl_extend('force', params, { preview = true }), function(result)
     local lines, groups = M.describe(result)
     local float
     float = review_float.show(nil, heading, lines, groups, function(buffer)
@@ -84,11 +85,11 @@ local function preview(method, params, heading, on_done)
         end, { buffer = buffer, nowait = true, desc = 'Roo: ' .. description })
       end
       map('y', 'restore', function()
-        client.request(method, vim.tbl_extend('force', params, { digest = result.digest }), on_done)
+        client.request_in(request.folder, method, vim.tbl_extend('force', params, { digest = result.digest }), on_done)
       end)
       if #result.conflicts > 0 then
         map('m', 'restore, with conflict markers', function()
-          preview(method, vim.tbl_extend('force', params, { conflicts = 'mark' }), heading, on_done)
+          preview(request, method, vim.tbl_extend('force', params, { conflicts = 'mark' }), heading, on_done)
         end)
       end
       for _, key in ipairs({ 'q', '<Esc>' }) do
@@ -121,7 +122,7 @@ local function choose_what(request, seq, heading)
       return
     end
     local params = { taskId = request.root, seq = seq, what = choice.what, scope = 'request' }
-    preview(RESTORE, params, heading, function(result)
+    preview(request, RESTORE, params, heading, function(result)
       local what = choice.what == 'conversation' and 'the conversation' or counted(#result.files, '1 file', '%d files')
       client.notify(('restored %s; the first entry of :Roo checkpoints undoes it'):format(what))
     end)
@@ -131,7 +132,7 @@ end
 --- Lets the user choose a state to go back to; the newest first, and before them what undoes the last restore.
 ---@param request roo.Request
 function M.show(request)
-  client.request('roo/checkpoint/list', { taskId = request.root }, function(result)
+  client.request_in(request.folder, 'roo/checkpoint/list', { taskId = request.root }, function(result)
     local items = {}
     if request.restored then
       table.insert(items, { seq = request.restored, label = 'Undo the last restore' })
@@ -178,7 +179,7 @@ function M.edit(request, message)
     }, function(choice)
       if choice then
         local params = { taskId = request.root, messageId = message.id, text = text, files = choice.files }
-        preview(EDIT, params, heading, function()
+        preview(request, EDIT, params, heading, function()
           client.notify('the task goes on from the changed message')
         end)
       end

@@ -10,8 +10,8 @@ local RESTARTS, WINDOW = 3, 60000
 -- How long a server that is restarted may take to end in order, in milliseconds.
 local PATIENCE = 3000
 
----@type table<integer, table<integer, true>> The buffers of each client, by its id.
-local attached = {}
+---@type table<integer, true> Clients that were met, by id.
+local known = {}
 ---@type table<integer, true> Clients that were told to end.
 local stopping = {}
 ---@type integer[] When the server was started again.
@@ -67,6 +67,29 @@ local function start_without_type(buffer)
   end
 end
 
+--- The folder of a client's workspace.
+---@param id integer
+---@return string?
+local function folder_of(id)
+  local client = vim.lsp.get_client_by_id(id)
+  return client and client.root_dir
+end
+
+--- Follows what lives in the server of a new client, and what is known of its workspace already.
+---@param client vim.lsp.Client
+local function follow(client)
+  if known[client.id] then
+    return
+  end
+  known[client.id] = true
+  local requests = require('roo.requests')
+  if M.is_typed(client) then
+    require('roo.trust').look(client)
+    requests.follow_all(client)
+  end
+  requests.attach_all(client.root_dir)
+end
+
 --- Adds the typed protocol to the configuration in lsp/roo_lsp.lua.
 function M.configure()
   local config = {
@@ -82,18 +105,22 @@ function M.configure()
       end,
     },
     on_exit = function(code, signal, id)
+      -- Later it is not known any more.
+      local client = vim.lsp.get_client_by_id(id)
       vim.schedule(function()
-        M.lost(id, code, signal)
+        if client then
+          M.lost(client, code, signal)
+        end
       end)
     end,
   }
   if options.get().typed then
     config.init_options = { roo = { protocolVersion = 1, documentSave = true, codeAsk = true } }
-    config.handlers['roo/event'] = function(_, params)
-      require('roo.requests').on_event(params)
+    config.handlers['roo/event'] = function(_, params, context)
+      require('roo.requests').on_event(params, folder_of(context.client_id))
     end
-    config.handlers['roo/mcp/changed'] = function(_, params)
-      require('roo.mcp').on_changed(params)
+    config.handlers['roo/mcp/changed'] = function(_, params, context)
+      require('roo.mcp').on_changed(params, folder_of(context.client_id))
     end
     config.handlers['workspace/executeCommand'] = function(error, result, context)
       if not error and type(result) == 'table' and type(result.taskId) == 'string' then
@@ -115,12 +142,7 @@ function M.configure()
     callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
       if client and client.name == NAME then
-        if not attached[client.id] and M.is_typed(client) then
-          require('roo.trust').look(client)
-          require('roo.requests').follow_all(client)
-        end
-        attached[client.id] = attached[client.id] or {}
-        attached[client.id][event.buf] = true
+        follow(client)
       end
     end,
   })
@@ -141,15 +163,38 @@ function M.configure()
   })
 end
 
---- The client that serves the current buffer, or else the one that there is.
+--- The clients whose server is there.
+---@param buffer? integer Only those that serve this buffer.
+---@return vim.lsp.Client[]
+local function alive(buffer)
+  -- One whose server has just ended is still among them.
+  return vim.tbl_filter(function(client)
+    return not client:is_stopped()
+  end, vim.lsp.get_clients({ name = NAME, bufnr = buffer }))
+end
+
+--- The client that serves a buffer.
+---@param buffer integer
+---@return vim.lsp.Client?
+function M.of_buffer(buffer)
+  return alive(buffer)[1]
+end
+
+--- The client of the workspace with this folder.
+---@param folder? string
+---@return vim.lsp.Client?
+local function of_folder(folder)
+  return folder and vim.iter(alive()):find(function(client)
+    return client.root_dir == folder
+  end)
+end
+
+--- The client that serves the current buffer; else that of the request that commands are about, or the one that there is.
 ---@return vim.lsp.Client?
 function M.get()
-  -- One whose server has just ended is still among them.
-  local function alive(client)
-    return not client:is_stopped()
-  end
-  local here = vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME, bufnr = 0 }))
-  return here[1] or vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME }))[1]
+  local here = M.of_buffer(0) or of_folder(vim.b.roo_folder)
+  local request = not here and require('roo.requests').current()
+  return here or request and of_folder(request.folder) or alive()[1]
 end
 
 --- Whether the client and its server speak `roo/*` with each other.
@@ -178,12 +223,19 @@ local function start(buffer)
   return vim.lsp.start(config, { bufnr = buffer, attach = attach })
 end
 
---- Calls back with a client that is ready, and starts the server if there is none.
+--- Starts the server for the workspace with a folder, or finds it while it starts.
+---@param folder string
+---@return integer? id
+local function start_in(folder)
+  local config = vim.deepcopy(vim.lsp.config[NAME])
+  config.root_dir = folder
+  return vim.lsp.start(config, { attach = false, reuse_client = config.reuse_client })
+end
+
+--- Calls back with a client as soon as it is ready.
+---@param id? integer
 ---@param callback fun(client: vim.lsp.Client)
-function M.with(callback)
-  local client = M.get()
-  local buffer = vim.api.nvim_get_current_buf()
-  local id = client and client.id or start(buffer)
+local function when_ready(id, callback)
   if not id then
     M.notify('the server could not be started; see :checkhealth roo', vim.log.levels.ERROR)
     return
@@ -192,10 +244,7 @@ function M.with(callback)
   local function poll()
     local started = vim.lsp.get_client_by_id(id)
     if started and started.initialized then
-      -- The buffer that the task is about must be one that the server edits.
-      if vim.api.nvim_buf_is_valid(buffer) and is_file(buffer) then
-        vim.lsp.buf_attach_client(buffer, id)
-      end
+      follow(started)
       callback(started)
     elseif started then
       if slow and vim.uv.now() >= slow then
@@ -208,6 +257,27 @@ function M.with(callback)
     end
   end
   poll()
+end
+
+--- Calls back with the client for the current buffer, and starts the server if there is none.
+---@param callback fun(client: vim.lsp.Client)
+function M.with(callback)
+  local buffer = vim.api.nvim_get_current_buf()
+  -- The file that a task is about must be one that the server edits.
+  local client = is_file(buffer) and M.of_buffer(buffer) or not is_file(buffer) and M.get()
+  when_ready(client and client.id or start(buffer), callback)
+end
+
+--- The same for the workspace with a folder; for the current buffer if that is not known.
+---@param folder? string
+---@param callback fun(client: vim.lsp.Client)
+local function with_folder(folder, callback)
+  if not folder then
+    M.with(callback)
+    return
+  end
+  local client = of_folder(folder)
+  when_ready(client and client.id or start_in(folder), callback)
 end
 
 --- Shows a failure, and what can be done about it.
@@ -225,13 +295,14 @@ function M.show_error(error)
   M.notify(hint and ('%s (%s)'):format(error.message, hint) or error.message, vim.log.levels.ERROR)
 end
 
---- Sends a request. A failure is shown to the user.
+--- Sends a request to the server of the workspace with a folder. A failure is shown to the user.
+---@param folder? string Without one the server of the current buffer is asked.
 ---@param method string
 ---@param params table
 ---@param on_result? fun(result: any)
 ---@param on_error? fun(error: lsp.ResponseError) In place of showing it.
-function M.request(method, params, on_result, on_error)
-  M.with(function(client)
+function M.request_in(folder, method, params, on_result, on_error)
+  with_folder(folder, function(client)
     client:request(method, params, function(error, result)
       if error and on_error then
         on_error(error)
@@ -244,12 +315,35 @@ function M.request(method, params, on_result, on_error)
   end)
 end
 
---- Runs a command of the server.
+--- Runs a command of the server of the workspace with a folder.
+---@param folder? string Without one the server of the current buffer runs it.
+---@param command string
+---@param argument any
+---@param on_result? fun(result: any)
+function M.execute_in(folder, command, argument, on_result)
+  M.request_in(folder, 'workspace/executeCommand', { command = command, arguments = { argument } }, on_result)
+end
+
+--- Runs a command of the server of the current buffer.
 ---@param command string
 ---@param argument any
 ---@param on_result? fun(result: any)
 function M.execute(command, argument, on_result)
-  M.request('workspace/executeCommand', { command = command, arguments = { argument } }, on_result)
+  M.execute_in(nil, command, argument, on_result)
+end
+
+--- Starts a server again for the buffers that it had.
+---@param client vim.lsp.Client The one that has ended.
+---@param buffers integer[]
+local function begin_again(client, buffers)
+  local id
+  for _, buffer in ipairs(buffers) do
+    if vim.api.nvim_buf_is_loaded(buffer) then
+      id = start(buffer) or id
+    end
+  end
+  id = id or client.root_dir and start_in(client.root_dir) or start(vim.api.nvim_get_current_buf())
+  when_ready(id, function() end)
 end
 
 --- Ends the server, and starts it again for the same buffers.
@@ -266,9 +360,9 @@ function M.restart()
   end
   stopping[client.id] = true
   restarting = true
-  local buffers = attached[client.id] or {}
+  local buffers = vim.tbl_keys(client.attached_buffers)
   if M.is_typed(client) then
-    require('roo.requests').on_disconnect()
+    require('roo.requests').on_disconnect(client.root_dir)
   end
   client:stop()
   local deadline = vim.uv.now() + PATIENCE
@@ -277,7 +371,7 @@ function M.restart()
     -- The client itself counts as stopped from when it is told to end.
     if client.rpc.is_closing() or is_forced and vim.uv.now() >= deadline then
       restarting = false
-      M.begin_again(buffers)
+      begin_again(client, buffers)
       return
     end
     if vim.uv.now() >= deadline then
@@ -290,37 +384,18 @@ function M.restart()
   again()
 end
 
---- Starts the server for these buffers, and attaches to the requests that are known.
----@param buffers table<integer, true>
-function M.begin_again(buffers)
-  local id
-  for buffer in pairs(buffers) do
-    if vim.api.nvim_buf_is_loaded(buffer) then
-      id = start(buffer) or id
-    end
-  end
-  if not id and not start(vim.api.nvim_get_current_buf()) then
-    return
-  end
-  M.with(function(client)
-    if M.is_typed(client) then
-      require('roo.requests').attach_all()
-    end
-  end)
-end
-
 --- A client has ended.
----@param id integer
+---@param client vim.lsp.Client
 ---@param code integer
 ---@param signal integer
-function M.lost(id, code, signal)
-  local buffers = attached[id] or {}
-  attached[id] = nil
-  if leaving or stopping[id] then
-    stopping[id] = nil
+function M.lost(client, code, signal)
+  local buffers = vim.tbl_keys(client.attached_buffers)
+  known[client.id] = nil
+  if leaving or stopping[client.id] then
+    stopping[client.id] = nil
     return
   end
-  require('roo.requests').on_disconnect()
+  require('roo.requests').on_disconnect(client.root_dir)
   local how = signal ~= 0 and ('by signal %d'):format(signal) or ('with code %d'):format(code)
   local now = vim.uv.now()
   restarts = vim.tbl_filter(function(at)
@@ -333,7 +408,7 @@ function M.lost(id, code, signal)
   end
   table.insert(restarts, now)
   M.notify(('the server exited %s and is restarted'):format(how), vim.log.levels.WARN)
-  M.begin_again(buffers)
+  begin_again(client, buffers)
 end
 
 return M

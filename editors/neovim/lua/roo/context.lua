@@ -27,9 +27,10 @@ function M.describe(meter)
 end
 
 --- Says how large the context is, and lets the user undo what was shortened.
+---@param request roo.Request
 ---@param task_id string
-function M.show(task_id)
-  client.request('roo/context/get', { taskId = task_id }, function(result)
+function M.show(request, task_id)
+  client.request_in(request.folder, 'roo/context/get', { taskId = task_id }, function(result)
     local said = M.describe(result.context)
     local shortenings = vim.tbl_filter(function(one)
       return not one.restored
@@ -48,7 +49,7 @@ function M.show(task_id)
       end,
     }, function(one)
       if one then
-        client.request('roo/context/restore', { taskId = task_id, seq = one.seq })
+        client.request_in(request.folder, 'roo/context/restore', { taskId = task_id, seq = one.seq })
       end
     end)
   end)

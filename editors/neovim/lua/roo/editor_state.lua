@@ -4,12 +4,12 @@ local M = {}
 
 ---@type table<integer, string> What each client was told last of the active file, by its id, so that nothing is said twice.
 local last = {}
----@type table<integer, true> The clients that know the diagnostics.
-local informed = {}
 
+--- The client that serves a buffer, if it takes what is said here.
+---@param buffer integer
 ---@return vim.lsp.Client?
-local function typed_client()
-  local client = require('roo.client').get()
+local function typed_client(buffer)
+  local client = require('roo.client').of_buffer(buffer)
   return client and client.initialized and require('roo.client').is_typed(client) and client or nil
 end
 
@@ -20,8 +20,8 @@ local function is_file(buffer)
 end
 
 local function tell_active()
-  local client = typed_client()
   local buffer = vim.api.nvim_get_current_buf()
+  local client = typed_client(buffer)
   -- A task's window or a float is no change of attention.
   if not client or not is_file(buffer) then
     return
@@ -46,8 +46,8 @@ end
 
 ---@param buffer integer
 local function tell_diagnostics(buffer)
-  local client = typed_client()
-  if not client or not vim.api.nvim_buf_is_valid(buffer) or not is_file(buffer) then
+  local client = vim.api.nvim_buf_is_valid(buffer) and typed_client(buffer)
+  if not client or not is_file(buffer) then
     return
   end
   local own = vim.lsp.diagnostic.get_namespace(client.id)
@@ -74,20 +74,6 @@ local function tell_diagnostics(buffer)
   client:notify('roo/editor/diagnostics', { uri = vim.uri_from_bufnr(buffer), diagnostics = diagnostics })
 end
 
---- Tells a new client what other tools have found already. A server that was started anew knows nothing.
-local function tell_known_diagnostics()
-  local client = typed_client()
-  if not client or informed[client.id] then
-    return
-  end
-  informed[client.id] = true
-  for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
-    if vim.api.nvim_buf_is_loaded(buffer) and #vim.diagnostic.get(buffer) > 0 then
-      tell_diagnostics(buffer)
-    end
-  end
-end
-
 ---@param group integer The group of the autocommands.
 function M.watch(group)
   vim.api.nvim_create_autocmd({ 'BufEnter', 'CursorHold' }, {
@@ -98,10 +84,13 @@ function M.watch(group)
   })
   vim.api.nvim_create_autocmd('LspAttach', {
     group = group,
-    callback = function()
+    callback = function(event)
       vim.schedule(function()
         tell_active()
-        tell_known_diagnostics()
+        -- A server that was started anew knows nothing of what other tools have found.
+        if vim.api.nvim_buf_is_valid(event.buf) and #vim.diagnostic.get(event.buf) > 0 then
+          tell_diagnostics(event.buf)
+        end
       end)
     end,
   })

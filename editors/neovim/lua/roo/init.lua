@@ -101,9 +101,9 @@ function M.new(prompt, options)
     return
   end
   local params = { prompt = prompt, mode = options.mode, profile = options.profile, context = context }
-  either(function()
-    client.request('roo/task/start', params, function(result)
-      M.show_new(require('roo.requests').know(result.taskId))
+  either(function(found)
+    client.request_in(found.root_dir, 'roo/task/start', params, function(result)
+      M.show_new(require('roo.requests').know(result.taskId, found.root_dir))
     end)
   end, function()
     client.execute('roo.newTask', params)
@@ -142,17 +142,21 @@ end
 
 --- Opens the page for a browser on the request of this window, or else on what is at work. The server serves it from now on.
 function M.browse()
-  local function open(argument)
-    client.execute('roo.openInBrowser', argument, function(result)
+  local function open(folder, argument)
+    client.execute_in(folder, 'roo.openInBrowser', argument, function(result)
       if not result.shown then
         -- Cut off it would be of no use.
         vim.notify('roo: open ' .. result.address, vim.log.levels.INFO, { title = 'roo' })
       end
     end)
   end
-  either(function()
+  either(function(found)
     local request = require('roo.requests').current()
-    open(request and { taskId = request.root } or nil)
+    if request then
+      open(request.folder, { taskId = request.root })
+    else
+      open(found.root_dir)
+    end
   end, function()
     client.execute('roo.openInBrowser')
   end)
@@ -161,10 +165,11 @@ end
 --- Opens a request by its id, from the begin when this editor doesn't know it.
 ---@param root string
 ---@param title? string
-function M.open_task(root, title)
+---@param folder? string The folder of its workspace, if that isn't the current one.
+function M.open_task(root, title, folder)
   local requests = require('roo.requests')
   local known = requests.get(root)
-  local request = known or requests.know(root)
+  local request = known or requests.know(root, folder)
   if not known then
     request.title = title or ''
     -- All of it is an old story until the server says where now is.
@@ -175,16 +180,17 @@ function M.open_task(root, title)
   require('roo.task_buffer').show(request, true)
 end
 
---- Calls back with all tasks of the workspace, the newest first.
+--- Calls back with all tasks of a workspace, the newest first.
+---@param folder? string
 ---@param on_items fun(items: table[])
 ---@param before? table[]
 ---@param cursor? string
-local function list_tasks(on_items, before, cursor)
+local function list_tasks(folder, on_items, before, cursor)
   local items = before or {}
-  client.request('roo/task/list', cursor and { cursor = cursor } or vim.empty_dict(), function(result)
+  client.request_in(folder, 'roo/task/list', cursor and { cursor = cursor } or vim.empty_dict(), function(result)
     vim.list_extend(items, result.items)
     if result.nextCursor then
-      list_tasks(on_items, items, result.nextCursor)
+      list_tasks(folder, on_items, items, result.nextCursor)
     else
       on_items(items)
     end
@@ -193,8 +199,8 @@ end
 
 --- Lets the user choose among all tasks of the workspace.
 function M.tasks()
-  either(function()
-    list_tasks(function(items)
+  either(function(found)
+    list_tasks(found.root_dir, function(items)
       if #items == 0 then
         client.notify('there are no tasks yet; :Roo new starts one')
         return
@@ -209,7 +215,7 @@ function M.tasks()
         end,
       }, function(item)
         if item then
-          M.open_task(item.taskId, item.title)
+          M.open_task(item.taskId, item.title, found.root_dir)
         end
       end)
     end)
@@ -233,7 +239,7 @@ function M.send(text)
     with_request(function(request)
       local asking = request.approvals[1] or request.questions[1]
       local task = asking and asking.task.id or request.root
-      client.request('roo/task/send', { taskId = task, text = text })
+      client.request_in(request.folder, 'roo/task/send', { taskId = task, text = text })
     end)
   end, function()
     client.execute('roo.send', text)
@@ -295,10 +301,11 @@ end
 
 --- Opens the review at an approval, or its task where this editor doesn't follow that yet.
 ---@param item {rootId: string, taskTitle: string, approval: {approvalId: string}}
-local function review_listed(item)
+---@param folder? string The folder of its workspace.
+local function review_listed(item, folder)
   local request = require('roo.requests').get(item.rootId)
   if not request then
-    M.open_task(item.rootId, item.taskTitle)
+    M.open_task(item.rootId, item.taskTitle, folder)
     client.notify('its task is open now; look at what needs permission with :Roo review')
     return
   end
@@ -313,8 +320,8 @@ end
 
 --- Lets the user choose among everything that needs permission, of interrupted tasks too, and opens the review there.
 function M.approvals()
-  either(function()
-    client.request('roo/approval/list', vim.empty_dict(), function(result)
+  either(function(found)
+    client.request_in(found.root_dir, 'roo/approval/list', vim.empty_dict(), function(result)
       if #result.approvals == 0 then
         client.notify('nothing needs permission')
         return
@@ -328,7 +335,7 @@ function M.approvals()
         end,
       }, function(item)
         if item then
-          review_listed(item)
+          review_listed(item, found.root_dir)
         end
       end)
     end)
@@ -400,7 +407,7 @@ end
 local function steer(method, command)
   either(function()
     with_request(function(request)
-      client.request(method, { taskId = request.root })
+      client.request_in(request.folder, method, { taskId = request.root })
     end)
   end, function()
     client.execute(command)
@@ -421,7 +428,7 @@ end
 function M.condense()
   either(function()
     with_request(function(request)
-      client.request('roo/context/condense', { taskId = M.task_here(request) })
+      client.request_in(request.folder, 'roo/context/condense', { taskId = M.task_here(request) })
     end)
   end, function()
     client.execute('roo.send', '/condense')
@@ -432,7 +439,7 @@ end
 function M.context()
   either(function()
     with_request(function(request)
-      require('roo.context').show(M.task_here(request))
+      require('roo.context').show(request, M.task_here(request))
     end)
   end, function()
     client.execute('roo.status')
@@ -479,7 +486,7 @@ function M.stop(id)
   either(function()
     with_request(function(request)
       if id and id ~= '' then
-        client.request('roo/command/stop', { taskId = request.root, commandId = id })
+        client.request_in(request.folder, 'roo/command/stop', { taskId = request.root, commandId = id })
         return
       end
       local ids = vim.tbl_keys(request.commands)
@@ -511,10 +518,10 @@ function M.mode(mode)
   either(function()
     with_request(function(request)
       if mode and mode ~= '' then
-        client.request('roo/mode/switch', { taskId = request.root, mode = mode })
+        client.request_in(request.folder, 'roo/mode/switch', { taskId = request.root, mode = mode })
         return
       end
-      client.request('roo/mode/list', vim.empty_dict(), function(result)
+      client.request_in(request.folder, 'roo/mode/list', vim.empty_dict(), function(result)
         ask.select(result.modes, {
           prompt = 'Mode',
           kind = 'roo_mode',
@@ -539,10 +546,10 @@ function M.profile(profile)
   either(function()
     with_request(function(request)
       if profile and profile ~= '' then
-        client.request('roo/profile/select', { taskId = request.root, profile = profile })
+        client.request_in(request.folder, 'roo/profile/select', { taskId = request.root, profile = profile })
         return
       end
-      client.request('roo/profile/list', vim.empty_dict(), function(result)
+      client.request_in(request.folder, 'roo/profile/list', vim.empty_dict(), function(result)
         ask.select(result.profiles, {
           prompt = 'Profile',
           kind = 'roo_profile',
@@ -563,8 +570,8 @@ end
 
 --- Says what the workspace brings to steer agents, and lets the user trust it.
 function M.trust()
-  either(function()
-    require('roo.trust').ask()
+  either(function(found)
+    require('roo.trust').ask(found.root_dir)
   end, function()
     client.execute('roo.trustWorkspace')
   end)
@@ -572,8 +579,8 @@ end
 
 --- Lists the MCP servers.
 function M.mcp()
-  either(function()
-    require('roo.mcp').show()
+  either(function(found)
+    require('roo.mcp').show(found.root_dir)
   end, function()
     client.notify('plain LSP has no list of MCP servers; run roo-lsp mcp list', vim.log.levels.WARN)
   end)

@@ -12,6 +12,8 @@ local LOG_LINES = 15
 
 ---@type integer? The buffer with the list.
 local buffer
+---@type string? The folder of the workspace whose servers are listed.
+local folder
 ---@type table[] The servers, as they were told last.
 local servers = {}
 ---@type table<string, {tools?: table, log?: string[]}> What is shown of the servers that are opened.
@@ -121,11 +123,11 @@ local function look_into(name)
   end
   -- A server that is gone meanwhile has neither.
   local function ignore() end
-  client.request('roo/mcp/tools', { server = name }, function(tools)
+  client.request_in(folder, 'roo/mcp/tools', { server = name }, function(tools)
     detail.tools = tools
     fill()
   end, ignore)
-  client.request('roo/mcp/log', { server = name }, function(log)
+  client.request_in(folder, 'roo/mcp/log', { server = name }, function(log)
     detail.log = log.lines
     fill()
   end, ignore)
@@ -133,7 +135,11 @@ end
 
 --- Takes `roo/mcp/changed`, and the first list.
 ---@param params table
-function M.on_changed(params)
+---@param from? string The folder of the workspace that it is about.
+function M.on_changed(params, from)
+  if from ~= folder then
+    return
+  end
   servers = params.servers
   if is_shown() then
     fill()
@@ -164,14 +170,14 @@ local actions = {
     key = 'r',
     desc = 'Roo: restart the server',
     run = function(server)
-      client.request('roo/mcp/restart', { server = server.name })
+      client.request_in(folder, 'roo/mcp/restart', { server = server.name })
     end,
   },
   enable = {
     key = 'e',
     desc = 'Roo: switch the server on or off',
     run = function(server)
-      client.request('roo/mcp/enable', { server = server.name, enabled = server.state == 'disabled' })
+      client.request_in(folder, 'roo/mcp/enable', { server = server.name, enabled = server.state == 'disabled' })
     end,
   },
 }
@@ -200,13 +206,18 @@ local function create()
   return made
 end
 
---- Shows the list, and puts the cursor there.
-function M.show()
-  client.request('roo/mcp/list', vim.empty_dict(), function(result)
+--- Shows the list of a workspace, and puts the cursor there.
+---@param of? string Its folder.
+function M.show(of)
+  client.request_in(of, 'roo/mcp/list', vim.empty_dict(), function(result)
     if not is_shown() then
       buffer, opened = create(), {}
+    elseif of ~= folder then
+      opened = {}
     end
-    M.on_changed(result)
+    folder = of
+    vim.b[buffer].roo_folder = of
+    M.on_changed(result, of)
     local window = vim.fn.bufwinid(buffer)
     if window == -1 then
       window = vim.api.nvim_open_win(buffer, false, { split = 'below', height = math.min(15, math.max(4, #servers + 2)) })

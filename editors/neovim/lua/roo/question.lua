@@ -8,7 +8,7 @@ local M = {}
 ---@param question roo.Question
 ---@param text string
 function M.answer(question, text)
-  client.request('roo/question/answer', { questionId = question.questionId, text = text }, function(result)
+  client.request_in(question.task.request.folder, 'roo/question/answer', { questionId = question.questionId, text = text }, function(result)
     if result.waits then
       client.notify(('earlier turns are summarised before the next model request; this still waits: %s'):format(question.text))
     elseif not result.accepted then

@@ -28,6 +28,7 @@
 
 ---@class roo.Task One branch.
 ---@field id string
+---@field request roo.Request
 ---@field parent? roo.Task
 ---@field depth integer
 ---@field mode string
@@ -71,6 +72,7 @@ local highlight = require('roo.highlight')
 
 ---@class roo.Request
 ---@field root string
+---@field folder? string The folder of the workspace whose server has it.
 ---@field urid string
 ---@field title string
 ---@field state string
@@ -324,6 +326,7 @@ events['task.created'] = function(self, id, event)
   local parent = event.parentId and self.tasks[event.parentId]
   local task = {
     id = id,
+    request = self,
     parent = parent,
     depth = parent and parent.depth + 1 or 0,
     mode = event.mode,

@@ -22,7 +22,8 @@ local attempts = {}
 local pauses = {}
 ---@type table<string, boolean> Tasks whose snapshot is being fetched; true when it is wanted once more.
 local fetching = {}
-local connected = true
+---@type table<string, true> The folders of workspaces whose server has ended.
+local gone = {}
 
 --- Tells everyone who shows a state that it may be another one.
 local function changed()
@@ -59,21 +60,30 @@ function M.use(request)
   current = request
 end
 
---- Whether the server is there.
+--- Whether the server of a request is there; without one, whether none has ended.
+---@param request? roo.Request
 ---@return boolean
-function M.is_connected()
-  return connected
+function M.is_connected(request)
+  local folder = (request or M.current() or {}).folder
+  if folder then
+    return not gone[folder]
+  end
+  return next(gone) == nil
 end
 
 --- The request of this id; made when it is new.
 ---@param root string
+---@param folder? string The folder of the workspace whose server has it.
 ---@return roo.Request
-function M.know(root)
-  if not requests[root] then
-    requests[root] = Request.new(root)
-    current = current or requests[root]
+function M.know(root, folder)
+  local request = requests[root]
+  if not request then
+    request = Request.new(root)
+    requests[root] = request
+    current = current or request
   end
-  return requests[root]
+  request.folder = request.folder or folder
+  return request
 end
 
 --- Asks for the tree when all that was missing is there: what became of a request after its server ended stands
@@ -84,9 +94,9 @@ local function catch_up(request)
     return
   end
   request.catching_up = false
-  client.request('roo/tree/get', { taskId = request.root }, function(result)
+  client.request_in(request.folder, 'roo/tree/get', { taskId = request.root }, function(result)
     local event = { type = 'tree.changed', nodes = result.nodes }
-    M.on_event({ rootId = request.root, taskId = request.root, event = event })
+    M.on_event({ rootId = request.root, taskId = request.root, event = event }, request.folder)
   end, function(error)
     client.notify(error.message, vim.log.levels.WARN)
   end)
@@ -116,7 +126,7 @@ function M.attach(request, on_done)
     return
   end
   attaching[request.root] = true
-  client.request('roo/task/attach', { taskId = request.root, afterSeq = request.seq }, function(result)
+  client.request_in(request.folder, 'roo/task/attach', { taskId = request.root, afterSeq = request.seq }, function(result)
     attaching[request.root] = nil
     pauses[request.root] = nil
     request.replayed_to = result.seq
@@ -157,22 +167,35 @@ function M.on_started(root)
   end
 end
 
---- Follows all requests again, after the server was started anew.
-function M.attach_all()
-  connected = true
-  attaching, fetching = {}, {}
-  attempts, pauses = {}, {}
-  for _, request in pairs(requests) do
+--- The requests of the workspace with a folder, and those whose workspace is not known.
+---@param folder? string
+---@return roo.Request[]
+local function requests_in(folder)
+  return vim.tbl_filter(function(request)
+    return request.folder == nil or request.folder == folder
+  end, M.all())
+end
+
+--- Follows the requests of a workspace again, after its server was started anew.
+---@param folder? string
+function M.attach_all(folder)
+  gone[folder or ''] = nil
+  for _, request in ipairs(requests_in(folder)) do
+    attempts[request.root], pauses[request.root] = nil, nil
     M.attach(request)
   end
   changed()
 end
 
---- The server is gone. What was being written is not known any more.
-function M.on_disconnect()
-  connected = false
-  pauses = {}
-  for _, request in pairs(requests) do
+--- The server of a workspace is gone. What was being written is not known any more.
+---@param folder? string
+function M.on_disconnect(folder)
+  gone[folder or ''] = true
+  for _, request in ipairs(requests_in(folder)) do
+    attaching[request.root], pauses[request.root] = nil, nil
+    for id in pairs(request.tasks) do
+      fetching[id] = nil
+    end
     request:forget_live()
   end
   changed()
@@ -187,7 +210,7 @@ local function fetch_output(request, task)
     return
   end
   fetching[task.id] = false
-  client.request('roo/task/get', { taskId = task.id }, function(snapshot)
+  client.request_in(request.folder, 'roo/task/get', { taskId = task.id }, function(snapshot)
     local again = fetching[task.id]
     fetching[task.id] = nil
     for _, message in ipairs(snapshot.messages) do
@@ -253,7 +276,8 @@ local told = {
 
 --- Takes one `roo/event`.
 ---@param params table
-function M.on_event(params)
+---@param folder? string The folder of the workspace whose server has sent it.
+function M.on_event(params, folder)
   local event = params.event
   if event.type == 'server.degraded' then
     -- What fails again is no news.
@@ -269,7 +293,7 @@ function M.on_event(params)
     return
   end
   local is_new = not requests[params.rootId]
-  local request = M.know(params.rootId)
+  local request = M.know(params.rootId, folder)
   if is_new and not begun[params.rootId] then
     request.is_elsewhere = true
   end

@@ -94,7 +94,7 @@ function M.respond(approval, wanted, options, on_done)
     done(false)
     return
   end
-  client.request('roo/approval/respond', {
+  client.request_in(approval.task.request.folder, 'roo/approval/respond', {
     approvalId = approval.approvalId,
     digest = approval.digest,
     optionId = option.id,
@@ -409,7 +409,7 @@ local function answer_once(kind, text)
     client.notify('answer again, your decisions on single changes are gone: ' .. problem, vim.log.levels.WARN)
     show()
   end
-  client.request('roo/approval/preview', { approvalId = approval.approvalId }, function(result)
+  client.request_in(approval.task.request.folder, 'roo/approval/preview', { approvalId = approval.approvalId }, function(result)
     take(hunks_of(result.files, drafts), 'the edit has changed')
   end, function(error)
     take(nil, error.message)
@@ -696,7 +696,7 @@ local function show_texts(this, on_none)
       on_none()
     end
   end
-  client.request('roo/approval/preview', { approvalId = approval.approvalId }, function(result)
+  client.request_in(approval.task.request.folder, 'roo/approval/preview', { approvalId = approval.approvalId }, function(result)
     if #result.files == 0 then
       client.notify('this approval is not about files')
     end

@@ -14,7 +14,7 @@ function M.text()
   end
   local running, waiting, last = 0, 0, nil
   for _, request in ipairs(requests.all()) do
-    if live[request.state] then
+    if live[request.state] and requests.is_connected(request) then
       running = running + 1
       waiting = waiting + request:waiting()
       last = last or request

@@ -50,8 +50,9 @@ function M.look(found)
 end
 
 --- Lets the user decide.
-function M.ask()
-  client.request('roo/trust/get', vim.empty_dict(), function(report)
+---@param folder? string The folder of the workspace.
+function M.ask(folder)
+  client.request_in(folder, 'roo/trust/get', vim.empty_dict(), function(report)
     local decisions = open_decisions(report)
     if #decisions == 0 then
       client.notify(report.trusted and 'this workspace is trusted' or 'this workspace has no files that steer agents')
@@ -67,11 +68,11 @@ function M.ask()
       end,
     }, function(decision)
       if decision and decision.grant then
-        client.request('roo/trust/grant', decision.grant, function(now)
+        client.request_in(folder, 'roo/trust/grant', decision.grant, function(now)
           client.notify((decision.grant.refuse and 'kept: ' or 'granted: ') .. decision.text)
           -- What a trusted workspace asks next.
           if not report.trusted and #open_decisions(now) > 0 then
-            M.ask()
+            M.ask(folder)
           end
         end)
       end
