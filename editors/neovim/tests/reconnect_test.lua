@@ -326,6 +326,42 @@ local function waiting(workspace)
   return editor
 end
 
+-- As Neovim's help has it, and as the commands of nvim-lspconfig do it.
+for name, restart in pairs({
+  ['at once'] = [[
+    vim.lsp.enable('roo_lsp', false)
+    vim.lsp.enable('roo_lsp', true)
+  ]],
+  ['after its end'] = [[
+    local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
+    vim.lsp.enable('roo_lsp', false)
+    vim.wait(60000, function() return client.rpc.is_closing() end, 10)
+    vim.defer_fn(function() vim.lsp.enable('roo_lsp', true) end, 100)
+  ]],
+}) do
+  case('a server that is restarted by others is followed again: ' .. name, function()
+    local editor = waiting(harness.workspace())
+    local old = editor:lua([[return vim.lsp.get_clients({ name = 'roo_lsp' })[1].id]])
+    editor:lua(restart)
+    editor:wait('another server', [[
+      local old = ...
+      local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = vim.fn.bufnr('greeting.sh') })[1]
+      return client and client.id ~= old and client.initialized and require('roo.requests').is_connected()
+    ]], old)
+    editor:wait('the request as its log has it', [[return require('roo.requests').current().state == 'interrupted']])
+    equal(editor:lua([[return require('roo').statusline()]]), 'roo: interrupted')
+    editor:command('Roo resume')
+    editor:wait_for_approval('Run echo here')
+    editor:command('Roo approve')
+    editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
+    -- What would be said of the end comes later.
+    vim.wait(3000)
+    local messages = editor:lua([[return vim.fn.execute('messages')]])
+    assert(not messages:find('the server exited', 1, true), messages)
+    editor:quit()
+  end)
+end
+
 case('the end of one server leaves the tasks of another one as they are', function()
   local first, second = harness.workspace(), harness.workspace()
   vim.fn.mkdir(first .. '/.git')

@@ -9,6 +9,8 @@ local NAME = 'roo_lsp'
 local RESTARTS, WINDOW = 3, 60000
 -- How long a server that is restarted may take to end in order, in milliseconds.
 local PATIENCE = 3000
+-- How long another one may take to come in the place of one that has ended in order, in milliseconds.
+local SUCCESSION = 2000
 
 ---@type table<integer, true> Clients that were met, by id.
 local known = {}
@@ -395,15 +397,32 @@ function M.lost(client, code, signal)
     stopping[client.id] = nil
     return
   end
-  require('roo.requests').on_disconnect(client.root_dir)
+  local requests = require('roo.requests')
+  requests.on_disconnect(client.root_dir)
+  local function is_replaced()
+    return of_folder(client.root_dir) ~= nil
+  end
+  if is_replaced() then
+    -- What it knew of the requests may be from before the other one's end.
+    requests.attach_all(client.root_dir)
+    return
+  end
   local how = signal ~= 0 and ('by signal %d'):format(signal) or ('with code %d'):format(code)
+  local function tell_end()
+    if not is_replaced() and not leaving then
+      M.notify(('the server exited %s; restart it with :Roo restart'):format(how), vim.log.levels.WARN)
+    end
+  end
   local now = vim.uv.now()
   restarts = vim.tbl_filter(function(at)
     return now - at < WINDOW
   end, restarts)
-  -- An orderly end was wanted, by whoever asked for it.
-  if (code == 0 and signal == 0) or not options.get().restart or #restarts >= RESTARTS then
-    M.notify(('the server exited %s; restart it with :Roo restart'):format(how), vim.log.levels.WARN)
+  if code == 0 and signal == 0 then
+    -- An orderly end was wanted, by whoever asked for it; maybe to start it again.
+    vim.defer_fn(tell_end, SUCCESSION)
+    return
+  elseif not options.get().restart or #restarts >= RESTARTS then
+    tell_end()
     return
   end
   table.insert(restarts, now)
