@@ -176,4 +176,48 @@ case('a preset has a key, and a command in the background is stopped from a floa
   editor:quit()
 end)
 
+case('a prompt that is put off is there again until it is sent', function()
+  local editor = begin()
+  local function prompt()
+    editor:command('Roo new')
+    local lines = float(editor, 'Describe a task')
+    editor:command('stopinsert')
+    return lines
+  end
+  local leave = {
+    ['its key'] = function()
+      editor:press('q')
+    end,
+    ['another window'] = function()
+      editor:command('wincmd p')
+    end,
+  }
+  for name, put_off in pairs(leave) do
+    equal(prompt(), { '' }, name)
+    editor:lua([[vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'Change much', 'and more' })]])
+    put_off()
+    closed(editor)
+    -- A message is another text.
+    editor:command('Roo send')
+    equal(float(editor, 'Message the agent'), { '' })
+    editor:press('q')
+    closed(editor)
+    equal(prompt(), { 'Change much', 'and more' }, name)
+    equal(editor:lua([[return vim.api.nvim_win_get_cursor(0)[1] ]]), 2, 'the user goes on at its end')
+    -- To empty it is to throw it away.
+    editor:lua([[vim.api.nvim_buf_set_lines(0, 0, -1, false, {})]])
+    put_off()
+    closed(editor)
+  end
+  prompt()
+  editor:lua([[vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'Greet politely' })]])
+  editor:press('q')
+  closed(editor)
+  prompt()
+  editor:press('<CR>')
+  editor:wait('the task', [[return require('roo.requests').current() ~= nil]])
+  equal(prompt(), { '' }, 'what was sent is no draft')
+  editor:quit()
+end)
+
 harness.run()

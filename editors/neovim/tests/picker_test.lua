@@ -50,7 +50,9 @@ case('a prompt completes files wherever the word stands in their path, the best 
   editor:wait('the closed prompt', [[return vim.bo.filetype ~= 'rooprompt']])
   editor:lua([[require('roo').new()]])
   editor:wait('the prompt', [[return vim.bo.filetype == 'rooprompt']])
-  type_keys(editor, '/arch')
+  -- What was put off is still there.
+  equal(editor:lua([[return vim.api.nvim_get_current_line()]]), 'see @shop/cart.py')
+  type_keys(editor, '<C-u>/arch')
   assert(vim.list_contains(offered(editor), '/architect'))
   editor:quit()
 end)

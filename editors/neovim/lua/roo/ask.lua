@@ -4,6 +4,8 @@
 local M = {}
 
 local namespace = vim.api.nvim_create_namespace('roo_ask')
+---@type table<string, string> Text that was put off before it was sent, by what it was written for.
+local drafts = {}
 
 --- Whether the function is the one that Neovim comes with.
 ---@param implementation function
@@ -55,14 +57,18 @@ end
 ---@param buffer integer
 ---@param window integer
 ---@param callback fun(answer: any, index?: integer)
+---@param on_put_off? fun() Called while the float is still there, if there is no answer.
 ---@return fun(answer?: any, index?: integer)
-local function closer(buffer, window, callback)
+local function closer(buffer, window, callback, on_put_off)
   local done = false
   local function finish(answer, index)
     if done then
       return
     end
     done = true
+    if answer == nil and on_put_off then
+      on_put_off()
+    end
     vim.cmd.stopinsert()
     if vim.api.nvim_win_is_valid(window) then
       vim.api.nvim_win_close(window, true)
@@ -123,14 +129,15 @@ function M.select(items, options, on_choice)
 end
 
 --- As vim.ui.input; <CR> sends, <C-j> begins a new line, <Esc> in Normal mode puts it off.
----@param options {prompt?: string, default?: string}
+---@param options {prompt?: string, default?: string, draft: string} What is put off is there again when something is asked
+--- for with the same `draft`.
 ---@param on_confirm fun(text?: string)
 function M.input(options, on_confirm)
   if not is_stock(vim.ui.input) then
     vim.ui.input(options, on_confirm)
     return
   end
-  local lines = vim.split(options.default or '', '\n', { plain = true })
+  local lines = vim.split(drafts[options.draft] or options.default or '', '\n', { plain = true })
   local buffer, window = float(lines, vim.trim(options.prompt or ''), 5, true)
   vim.bo[buffer].filetype = 'rooprompt'
   require('roo.completion').attach(buffer)
@@ -138,9 +145,15 @@ function M.input(options, on_confirm)
     footer = ' @ files · / commands · <CR> send · <C-j> new line · <Esc> q later ',
     footer_pos = 'right',
   })
-  local finish = closer(buffer, window, on_confirm)
+  local function text()
+    return table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+  end
+  local finish = closer(buffer, window, on_confirm, function()
+    drafts[options.draft] = text():find('%S') and text() or nil
+  end)
   local function send()
-    finish(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
+    drafts[options.draft] = nil
+    finish(text())
   end
   vim.keymap.set('i', '<CR>', function()
     -- Enter takes what the popup menu has selected.
@@ -157,6 +170,7 @@ function M.input(options, on_confirm)
       finish(nil)
     end, { buffer = buffer, nowait = true })
   end
+  vim.api.nvim_win_set_cursor(window, { #lines, 0 })
   vim.cmd.startinsert({ bang = true })
 end
 

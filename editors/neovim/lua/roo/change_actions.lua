@@ -49,7 +49,7 @@ end
 ---@param change roo.Change
 local function refuse_with_words(host, change)
   ask.input(
-    { prompt = 'Why not, or what instead? ' },
+    { prompt = 'Why not, or what instead? ', draft = 'refuse change ' .. change.hunk.digest },
     if_open(host, function(text)
       if text:find('%S') then
         decide(host, change, { decision = 'refuse', text = text })

@@ -185,7 +185,7 @@ function M.edit(request, message)
       end
     end)
   end
-  ask.input({ prompt = 'Your message:', default = message.text }, function(text)
+  ask.input({ prompt = 'Your message:', default = message.text, draft = ('edit %s %s'):format(request.root, message.id) }, function(text)
     if text and text:find('%S') and text ~= message.text then
       choose(text)
     end

@@ -93,7 +93,7 @@ function M.new(prompt, options)
       context[1].range.start.line + 1,
       context[1].range['end'].line
     ) or ''
-    ask.input({ prompt = 'Describe a task' .. about .. ' ' }, function(text)
+    ask.input({ prompt = 'Describe a task' .. about .. ' ', draft = 'new' }, function(text)
       if text and text:find('%S') then
         M.new(text, vim.tbl_extend('force', options, { context = context or {} }))
       end
@@ -228,7 +228,8 @@ end
 ---@param text? string
 function M.send(text)
   if not text or not text:find('%S') then
-    ask.input({ prompt = 'Message the agent:' }, function(answer)
+    local request = require('roo.requests').current()
+    ask.input({ prompt = 'Message the agent:', draft = 'send ' .. (request and request.root or '') }, function(answer)
       if answer and answer:find('%S') then
         M.send(answer)
       end
@@ -278,7 +279,7 @@ function M.answer(text)
     if text and text:find('%S') then
       client.execute('roo.answer', tonumber(text) or text)
     else
-      ask.input({ prompt = 'Your answer:' }, function(answer)
+      ask.input({ prompt = 'Your answer:', draft = 'answer' }, function(answer)
         if answer and answer:find('%S') then
           client.execute('roo.answer', tonumber(answer) or answer)
         end

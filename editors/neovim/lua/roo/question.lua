@@ -28,7 +28,7 @@ local function own_words(question)
     end
     return
   end
-  ask.input({ prompt = question.text .. ' ' }, function(text)
+  ask.input({ prompt = question.text .. ' ', draft = 'answer ' .. question.questionId }, function(text)
     if text and text:find('%S') then
       M.answer(question, text)
     end

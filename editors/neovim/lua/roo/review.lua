@@ -444,7 +444,7 @@ local function refuse_with_words()
   local this = review
   local request, approval = this.request, this.approval
   M.close()
-  ask.input({ prompt = 'Why not, or what instead? ' }, function(text)
+  ask.input({ prompt = 'Why not, or what instead? ', draft = 'refuse ' .. approval.approvalId }, function(text)
     if not vim.list_contains(request.approvals, approval) then
       client.notify('this was decided elsewhere or is no longer open')
       return
