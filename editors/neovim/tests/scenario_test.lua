@@ -113,6 +113,28 @@ case('a refusal with words reaches the model, and an own answer the question', f
   editor:quit()
 end)
 
+case('a number that is no place of a suggestion is an answer in words', function()
+  local editor = harness.editor(harness.workspace())
+  harness.begin(editor)
+  editor:wait_for_question()
+  editor:command('Roo answer 0x1')
+  editor:wait('the answer', [[
+    return table.concat(require('roo.requests').current():text(), '\n'):find('» 0x1', 1, true)
+  ]])
+  editor:quit()
+  local plain = harness.editor(harness.workspace(), { ROO_TEST_PLAIN = '1' })
+  plain:open('greeting.sh')
+  plain:lua([[
+    _G.answers = {}
+    require('roo.client').execute = function(_, answer) table.insert(_G.answers, answer) end
+  ]])
+  for _, answer in ipairs({ '2', '8080', '0x1', '1e1', '07' }) do
+    plain:command('Roo answer ' .. answer)
+  end
+  equal(plain:lua([[return _G.answers]]), { 2, '8080', '0x1', '1e1', '07' })
+  plain:quit()
+end)
+
 case('an edit is compared side by side, in full', function()
   local editor = harness.editor(harness.workspace())
   harness.begin(editor)

@@ -263,6 +263,13 @@ local function oldest(kind)
   client.notify(kind == 'approvals' and 'nothing needs permission' or 'no question waits')
 end
 
+--- The place of a suggestion, if an answer is no more than that; another number is words.
+---@param text string
+---@return integer?
+local function place_of_suggestion(text)
+  return tonumber(text:match('^%s*([1-9]%d?)%s*$'))
+end
+
 --- Answers the question that waits.
 ---@param text? string
 function M.answer(text)
@@ -270,18 +277,18 @@ function M.answer(text)
     local _, question = oldest('questions')
     if question and text and text:find('%S') then
       -- A number picks a suggestion.
-      local suggestion = question.suggestions[tonumber(text) or 0]
+      local suggestion = question.suggestions[place_of_suggestion(text) or 0]
       require('roo.question').answer(question, suggestion and suggestion.text or text)
     elseif question then
       require('roo.question').ask(question)
     end
   end, function()
     if text and text:find('%S') then
-      client.execute('roo.answer', tonumber(text) or text)
+      client.execute('roo.answer', place_of_suggestion(text) or text)
     else
       ask.input({ prompt = 'Your answer:', draft = 'answer' }, function(answer)
         if answer and answer:find('%S') then
-          client.execute('roo.answer', tonumber(answer) or answer)
+          client.execute('roo.answer', place_of_suggestion(answer) or answer)
         end
       end)
     end
