@@ -9,7 +9,7 @@ import { accepts, type Intents } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { McpServers } from "./mcp.ts";
 import type { Previews } from "./preview.ts";
-import type { ContextItem, TreeNode } from "./protocol.ts";
+import type { ContextItem, TaskStartParams, TreeNode } from "./protocol.ts";
 import type { DiffReview, Target } from "./review.ts";
 import { reviewRules } from "./rules.ts";
 import type { Startup } from "./startup.ts";
@@ -47,10 +47,6 @@ export function registerCommands(hands: Hands): vscode.Disposable {
   const ofShown = (more: Record<string, unknown> = {}): unknown => {
     const taskId = controller.shown?.rootId;
     return taskId === undefined && Object.keys(more).length === 0 ? undefined : { ...(taskId && { taskId }), ...more };
-  };
-  const started = async (result: unknown): Promise<void> => {
-    const taskId = result instanceof Object && "taskId" in result ? result.taskId : undefined;
-    if (typeof taskId === "string" && isTyped()) await controller.show(taskId);
   };
 
   const commands: Record<string, Run> = {
@@ -179,12 +175,14 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       try {
         if (!SERVERLESS.has(name)) await hands.startup.over;
         if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
-        const about = name === "roo.newTask" && isTyped() ? placesAlone(argument) : undefined;
-        // The prompt is still to be written: here in the chat, elsewhere in a document that the server opens.
-        if (about) return await controller.addPlaces(about);
-        const result = await forward(name, argument);
-        if (name === "roo.newTask") await started(result);
-        return result;
+        if (name === "roo.newTask" && isTyped()) {
+          const params = described(argument);
+          if (params) return await controller.startAs(params);
+          // The prompt is still to be written: here in the chat, elsewhere in a document that the server opens.
+          const about = placesAlone(argument);
+          if (about) return await controller.addPlaces(about);
+        }
+        return await forward(name, argument);
       } catch (error) {
         const text = inWords(error);
         log.error(`${name}: ${text}`);
@@ -223,6 +221,12 @@ const SERVERS = new Set([
 
 /** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
 const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path", "context", "commandId"];
+
+/** A request that an argument describes in full. */
+function described(argument: unknown): TaskStartParams | undefined {
+  if (typeof argument === "string") return { prompt: argument };
+  return typeof argument === "object" && argument !== null && "prompt" in argument ? (argument as TaskStartParams) : undefined;
+}
 
 /** The places of a request that has no prompt yet. */
 function placesAlone(argument: unknown): ContextItem[] | undefined {

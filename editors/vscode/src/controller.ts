@@ -7,7 +7,7 @@ import type { Connection } from "./connection.ts";
 import type { TaskCopies } from "./copies.ts";
 import type { Decisions } from "./decisions.ts";
 import { inWords, kindOf } from "./failures.ts";
-import type { AnswerResult, ApprovalRespondParams, ContextItem, Event, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TreeNode } from "./protocol.ts";
+import type { AnswerResult, ApprovalRespondParams, ContextItem, Event, EventParams, HistoryItem, ModelItem, PendingApproval, PendingQuestion, ProfileItem, PromptCompleteResult, Range, Requests, Settled, TaskId, TaskStartParams, TaskStartResult, TreeNode } from "./protocol.ts";
 import { pickProfile } from "./profiles.ts";
 import { isDiff } from "./words.ts";
 import { autoApproved, initializationOptions, withAutoApprove, type AutoApproveKey } from "./settings.ts";
@@ -298,18 +298,28 @@ export class Controller {
     }
   }
 
-  /** Starts a request with the places that were collected. */
+  /** Starts a request with the places that were collected, and shows it. */
   async start(prompt: string, images: readonly string[], mode?: string): Promise<TaskId> {
-    const profile = this.#context.defaultProfile;
     const context = this.#places.map((place) => place.item);
-    const params = { prompt, context, images: [...images], ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
-    const { taskId } = await this.#ask("roo/task/start", params);
+    const { taskId } = await this.#start({ prompt, context, images: [...images], ...(mode !== undefined && { mode }) });
     this.#places = [];
     this.#updateContext({ places: [] });
     this.#post({ type: "taken", taskId });
-    await this.#parts.context.workspaceState.update(SHOWN, taskId);
-    await this.#parts.store.show(taskId);
+    await this.show(taskId);
     return taskId;
+  }
+
+  /** Starts a request that is described in full, as by a code action, and shows it. */
+  async startAs(params: TaskStartParams): Promise<TaskStartResult> {
+    const result = await this.#start(params);
+    await this.show(result.taskId);
+    return result;
+  }
+
+  /** Starts a request, with the mode and the profile that were chosen in the chat where it names none. */
+  async #start(params: TaskStartParams): Promise<TaskStartResult> {
+    const { modes, defaultMode: mode, defaultProfile: profile } = this.#context;
+    return this.#ask("roo/task/start", { ...(modes.length > 0 && { mode }), ...(profile !== undefined && { profile }), ...params });
   }
 
   /** Adds the selection of an editor to the places that the next prompt is about. */

@@ -8327,18 +8327,26 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
           return message3;
       }
     }
-    /** Starts a request with the places that were collected. */
+    /** Starts a request with the places that were collected, and shows it. */
     async start(prompt, images, mode) {
-      const profile = this.#context.defaultProfile;
       const context2 = this.#places.map((place) => place.item);
-      const params = { prompt, context: context2, images: [...images], ...mode !== void 0 && { mode }, ...profile !== void 0 && { profile } };
-      const { taskId } = await this.#ask("roo/task/start", params);
+      const { taskId } = await this.#start({ prompt, context: context2, images: [...images], ...mode !== void 0 && { mode } });
       this.#places = [];
       this.#updateContext({ places: [] });
       this.#post({ type: "taken", taskId });
-      await this.#parts.context.workspaceState.update(SHOWN, taskId);
-      await this.#parts.store.show(taskId);
+      await this.show(taskId);
       return taskId;
+    }
+    /** Starts a request that is described in full, as by a code action, and shows it. */
+    async startAs(params) {
+      const result = await this.#start(params);
+      await this.show(result.taskId);
+      return result;
+    }
+    /** Starts a request, with the mode and the profile that were chosen in the chat where it names none. */
+    async #start(params) {
+      const { modes, defaultMode: mode, defaultProfile: profile } = this.#context;
+      return this.#ask("roo/task/start", { ...modes.length > 0 && { mode }, ...profile !== void 0 && { profile }, ...params });
     }
     /** Adds the selection of an editor to the places that the next prompt is about. */
     async addSelection(editor) {

@@ -20,3 +20,20 @@ test("whoever changes a key is told what becomes of running tasks, which go on i
   const shared = `${begin}Running tasks go on in the earlier daemon, where “roo-lsp attach” reaches them. After “roo-lsp daemon stop” they can be resumed here.`;
   assert.deepEqual(said, [own, own, shared, shared]);
 });
+
+/** Registers the commands; what they ask of the chat and of the server. */
+function connected(): unknown[] {
+  const done: unknown[] = [];
+  const controller = { startAs: async (params: unknown) => void done.push(["chat", params]), waiting: [{ approval: { approvalId: "first", reviewable: true } }] };
+  const connection = { isRunning: true, isTyped: true, execute: async (name: string, argument: unknown) => void done.push([name, argument]) };
+  registerCommands({ controller, connection: () => connection, startup: { over: Promise.resolve() }, log: { error: assert.fail } } as unknown as Hands);
+  return done;
+}
+
+test("a task of a code action is begun by the chat, which knows what was chosen there", async () => {
+  const done = connected();
+  const params = { prompt: "Fix it", context: [{ uri: "file:///a.md" }] };
+  await registered.get("roo.newTask")?.(params);
+  await registered.get("roo.newTask")?.("Greet");
+  assert.deepEqual(done, [["chat", params], ["chat", { prompt: "Greet" }]]);
+});

@@ -121,3 +121,32 @@ test("other folders restart the server as soon as no task runs, and a user who h
   take("other", created, { type: "task.state", state: "completed" });
   assert.equal(restarts, 2);
 });
+
+test("a task of a code action begins with the mode and the profile that were chosen in the chat, where it names none", async () => {
+  const started: unknown[] = [];
+  const answers: Record<string, unknown> = {
+    "roo/mode/list": { modes: [{ slug: "code" }, { slug: "architect" }], defaultMode: "code" },
+    "roo/profile/list": { profiles: [{ name: "cloud", isDefault: true }, { name: "local" }] },
+    "roo/command/list": { commands: [] },
+    "roo/trust/get": { trusted: true, pendingApprovals: [] },
+    "roo/task/start": { taskId: "t" },
+  };
+  const request = async (method: string, params: unknown): Promise<unknown> => {
+    if (method === "roo/task/start") started.push(params);
+    return answers[method];
+  };
+  const chosen: Record<string, string> = { "roo.chosenMode": "architect", "roo.chosenProfile": "local" };
+  const workspaceState = { keys: () => [], get: (key: string) => chosen[key], update: async () => {} } as unknown as Parts["context"]["workspaceState"];
+  const { controller, store } = begun({ context: { workspaceState }, connection: () => ({ ...server([]), request: request as Server["request"] }) });
+  await controller.refresh();
+  const context = [{ uri: "file:///a.md" }];
+  assert.deepEqual(await controller.startAs({ prompt: "Fix it", context }), { taskId: "t" });
+  assert.equal(store.shown?.rootId, "t");
+  await controller.startAs({ prompt: "Explain it", mode: "ask" });
+  await controller.startAs({ prompt: "Fix it", profile: "cloud" });
+  assert.deepEqual(started, [
+    { prompt: "Fix it", context, mode: "architect", profile: "local" },
+    { prompt: "Explain it", mode: "ask", profile: "local" },
+    { prompt: "Fix it", mode: "architect", profile: "cloud" },
+  ]);
+});

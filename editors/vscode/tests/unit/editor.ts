@@ -45,3 +45,4 @@ export class Disposable {
 }
 export class ThemeColor {}
 export class ThemeIcon {}
+export class Uri {}
