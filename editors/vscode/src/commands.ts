@@ -212,6 +212,7 @@ const SERVERS = new Set([
   "roo.resume",
   "roo.status",
   "roo.showDiff",
+  "roo.reviewInRefactorPreview",
   "roo.showTree",
   "roo.switchMode",
   "roo.selectProfile",

@@ -37,3 +37,11 @@ test("a task of a code action is begun by the chat, which knows what was chosen 
   await registered.get("roo.newTask")?.("Greet");
   assert.deepEqual(done, [["chat", params], ["chat", { prompt: "Greet" }]]);
 });
+
+test("the Refactor Preview opens the approval that a code action names, and else the first", async () => {
+  const done = connected();
+  const named = { approvalId: "second", digest: "d" };
+  await registered.get("roo.reviewInRefactorPreview")?.(named);
+  await registered.get("roo.reviewInRefactorPreview")?.();
+  assert.deepEqual(done, [["roo.reviewInRefactorPreview", named], ["roo.reviewInRefactorPreview", { approvalId: "first" }]]);
+});
