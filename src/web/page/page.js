@@ -898,6 +898,8 @@
     #underWay;
     /** What is in front and waits for an answer in words. */
     #question;
+    /** Whether a secret is asked for: it has a field of its own, and one that is typed here by mistake is not kept. */
+    #asksSecret = false;
     constructor(post2, kept, announcer2) {
       this.#post = post2;
       this.#kept = kept;
@@ -948,8 +950,10 @@
       this.#model.addEventListener("click", () => this.#post({ type: "chooseProfile", taskId: this.#going()?.rootId }));
     }
     /** Shows what may be done now. */
-    update(request2, context2, question) {
+    update(request2, context2, asked) {
       this.#request = request2;
+      this.#asksSecret = asked?.secret === true;
+      const question = this.#asksSecret ? void 0 : asked;
       this.#question = question;
       this.#context = context2;
       const active = request2 !== void 0 && isActive(request2);
@@ -1136,7 +1140,7 @@
       if (goesOn2) this.#offer();
     }
     #keep() {
-      this.#kept.setState({ draft: this.#text.value });
+      if (!this.#asksSecret) this.#kept.setState({ draft: this.#text.value });
     }
   };
   function options(select, entries, value) {
@@ -7315,6 +7319,18 @@ ${text2}` : text2));
     offer();
     return group;
   }
+  function secretField(questionId, named, post2) {
+    const field = h("input", { type: "password", autocomplete: "off", placeholder: "Your answer, hidden", "aria-labelledby": named });
+    const send = () => {
+      if (field.value.trim()) post2({ type: "answer", questionId, text: field.value });
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      send();
+    });
+    return h("div", { class: "secret" }, field, h("button", { type: "button", class: "primary", click: send }, "Answer"));
+  }
   function questionCard(question, branch2, modes, post2) {
     const { questionId } = question;
     const named = `${questionId}-text`;
@@ -7341,7 +7357,7 @@ ${text2}` : text2));
             );
           })
         ),
-        h("p", { class: "reason" }, question.suggestions.length > 0 ? "Or write your own answer below." : "Write your answer below.")
+        question.secret ? secretField(questionId, named, post2) : h("p", { class: "reason" }, question.suggestions.length > 0 ? "Or write your own answer below." : "Write your answer below.")
       )
     );
   }

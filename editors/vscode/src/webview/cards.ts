@@ -97,7 +97,21 @@ function permanent(options: readonly ApprovalOption[], respond: (option: Approva
   return group;
 }
 
-/** A question to the user. An answer of one's own is written in the composer. */
+/** The field of a secret: hidden while it is typed, and kept nowhere, unlike what is written in the composer. */
+function secretField(questionId: string, named: string, post: (message: FromPage) => void): HTMLElement {
+  const field = h("input", { type: "password", autocomplete: "off", placeholder: "Your answer, hidden", "aria-labelledby": named });
+  const send = (): void => {
+    if (field.value.trim()) post({ type: "answer", questionId, text: field.value });
+  };
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    send();
+  });
+  return h("div", { class: "secret" }, field, h("button", { type: "button", class: "primary", click: send }, "Answer"));
+}
+
+/** A question to the user. An answer of one's own is written in the composer, but for a secret. */
 export function questionCard(
   question: PendingQuestion,
   branch: string | undefined,
@@ -129,7 +143,9 @@ export function questionCard(
           );
         }),
       ),
-      h("p", { class: "reason" }, question.suggestions.length > 0 ? "Or write your own answer below." : "Write your answer below."),
+      question.secret
+        ? secretField(questionId, named, post)
+        : h("p", { class: "reason" }, question.suggestions.length > 0 ? "Or write your own answer below." : "Write your answer below."),
     ),
   );
 }

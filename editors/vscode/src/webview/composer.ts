@@ -63,6 +63,8 @@ export class Composer {
   #underWay: { readonly text: string; readonly images: readonly string[] } | undefined;
   /** What is in front and waits for an answer in words. */
   #question: PendingQuestion | undefined;
+  /** Whether a secret is asked for: it has a field of its own, and one that is typed here by mistake is not kept. */
+  #asksSecret = false;
 
   constructor(post: (message: FromPage) => void, kept: Kept, announcer: Announcer) {
     this.#post = post;
@@ -116,8 +118,10 @@ export class Composer {
   }
 
   /** Shows what may be done now. */
-  update(request: Request | undefined, context: ChatContext, question: PendingQuestion | undefined): void {
+  update(request: Request | undefined, context: ChatContext, asked: PendingQuestion | undefined): void {
     this.#request = request;
+    this.#asksSecret = asked?.secret === true;
+    const question = this.#asksSecret ? undefined : asked;
     this.#question = question;
     this.#context = context;
     const active = request !== undefined && isActive(request);
@@ -333,7 +337,7 @@ export class Composer {
   }
 
   #keep(): void {
-    this.#kept.setState({ draft: this.#text.value });
+    if (!this.#asksSecret) this.#kept.setState({ draft: this.#text.value });
   }
 }
 

@@ -94,6 +94,11 @@ export class ChatPage {
     return this.page.evaluate(() => (window as unknown as { told: FromPage[] }).told.splice(0));
   }
 
+  /** What the page keeps for when it is loaded anew. */
+  async kept(): Promise<unknown> {
+    return this.page.evaluate(() => (window as unknown as { kept?: unknown }).kept);
+  }
+
   async close(): Promise<void> {
     await this.#browser.close();
   }
@@ -103,6 +108,6 @@ function html(): string {
   const policy = "default-src 'none'; style-src http://chat.test; script-src 'nonce-n'; img-src data:; form-action 'none'";
   return `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>Roo chat</title><link rel="stylesheet" href="/page.css"></head><body>
-<script nonce="n">window.told = []; window.acquireVsCodeApi = () => ({ postMessage: (one) => window.told.push(one), getState() {}, setState() {} });</script>
+<script nonce="n">window.told = []; window.acquireVsCodeApi = () => ({ postMessage: (one) => window.told.push(one), getState() {}, setState: (one) => { window.kept = one; } });</script>
 <script nonce="n" src="/page.js"></script></body></html>`;
 }

@@ -190,6 +190,26 @@ test("a question is answered in the composer, and stands on the page once", asyn
   assert.equal(await page.locator("#send").textContent(), "Send");
 });
 
+test("a secret is hidden while it is typed, answered in its card, and kept nowhere", async () => {
+  const asked: Told = { type: "question.asked", questionId: "q1", kind: "mcp_elicitation", text: "Token for the desk?", suggestions: [], secret: true };
+  await chat.show("dark", { width: 280, height: 500 }, request(...working, asked));
+  assert.deepEqual([await cut(page), await violations(page)], [[], []]);
+  const field = page.locator(".card input");
+  assert.equal(await field.getAttribute("type"), "password");
+  await field.fill("hunter2");
+  await page.keyboard.press("Enter");
+  await page.locator(".card .secret button").click();
+  const answer = { type: "answer", questionId: "q1", text: "hunter2" };
+  assert.deepEqual((await chat.told()).filter((one) => one.type === "answer"), [answer, answer]);
+  assert.equal(await page.locator("#send").textContent(), "Send", "what is written below is a message");
+  await page.locator("#prompt").fill("hunter3");
+  assert.equal(await chat.kept(), undefined);
+  await chat.tell({ type: "state", request: request(...working, asked, { type: "question.answered", questionId: "q1", by: "user", text: "(hidden)" }), only: undefined });
+  assert.equal(await page.locator(".card").count(), 0);
+  await page.locator("#prompt").fill("Go on");
+  assert.deepEqual(await chat.kept(), { draft: "Go on" });
+});
+
 test("code is copied and inserted, and files are opened", async () => {
   await chat.show("dark", { width: 400, height: 700 }, request(...working));
   const code = "# price times count\ndef total(self) -> Decimal:\n    return sum((price * count for _, price, count in self.items), Decimal(0))";
