@@ -1,6 +1,7 @@
 // The commands "Roo: …". One that comes with an argument, as from a code action, goes to the server as it is;
 // without one the user is asked for what is missing.
 import * as vscode from "vscode";
+import { showChanges } from "./changes.ts";
 import type { Connection } from "./connection.ts";
 import { selected, type Controller } from "./controller.ts";
 import { afterRestart } from "./environment.ts";
@@ -155,6 +156,12 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       return vscode.commands.executeCommand("roo.chat.focus");
     },
     "roo.reviewRules": async () => (isTyped() ? reviewRules(connection()) : needsProtocol()),
+    "roo.changes": async () => {
+      if (!isTyped()) return needsProtocol();
+      const taskId = controller.shown?.rootId;
+      if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the task whose changes you want to see.");
+      return showChanges(connection(), previews, taskId);
+    },
     "roo.mcpServers": async () => (isTyped() ? mcp.show(connection()) : needsProtocol()),
     "roo.openIntents": (row) => intents.open(intents.rowOf(row)),
     "roo.selectIntent": async (row) => {

@@ -2,6 +2,7 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import type { McpListResult, McpServerItem } from "./protocol.ts";
+import { plain } from "./words.ts";
 
 /** The most lines of a server's log that are shown. */
 const LOG_LINES = 20;
@@ -126,9 +127,4 @@ async function lookAt(connection: Connection, { name: server, target }: McpServe
     ...lines.slice(-LOG_LINES).map((line) => ({ label: plain(line) })),
   ];
   await vscode.window.showQuickPick(items, { title: `${server}: ${target}`, placeHolder: "What the server says of itself is not checked" });
-}
-
-/** A text of a server's, without what a label would take for icons. */
-function plain(text: string): string {
-  return text.replaceAll("$(", "$\u200b(");
 }

@@ -187,3 +187,8 @@ export function ranked(paths: readonly string[], query: string, open: ReadonlySe
   };
   return paths.toSorted((a, b) => rank(a) - rank(b) || a.length - b.length || (a < b ? -1 : 1));
 }
+
+/** A text of somebody else's, without what a label would take for icons. */
+export function plain(text: string): string {
+  return text.replaceAll("$(", "$\u200b(");
+}

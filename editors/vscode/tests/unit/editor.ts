@@ -26,8 +26,34 @@ export class EventEmitter<T> {
 /** The texts of the notifications that were shown. */
 export const notifications: string[] = [];
 
+/** A list that the user chooses from. */
+class QuickPick {
+  items: readonly { readonly label: string }[] = [];
+  #press: (event: { item: unknown }) => void = () => {};
+  onDidTriggerItemButton = (listener: (event: { item: unknown }) => void): void => void (this.#press = listener);
+  onDidAccept = (): void => {};
+  onDidHide = (): void => {};
+  dispose(): void {}
+
+  show(): void {
+    lists.shown(this);
+  }
+
+  /** Presses the button of a row, and lets what follows happen. */
+  async press(item: unknown): Promise<void> {
+    this.#press({ item });
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The lists that are shown. */
+export const lists = {
+  shown: (_list: QuickPick): void => {},
+  next: async (): Promise<QuickPick> => new Promise((resolve) => (lists.shown = resolve)),
+};
+
 const notify = async (text: string): Promise<undefined> => void notifications.push(text);
-export const window = { showInformationMessage: notify, showWarningMessage: notify, showErrorMessage: notify };
+export const window = { showInformationMessage: notify, showWarningMessage: notify, showErrorMessage: notify, createQuickPick: () => new QuickPick() };
 
 /** The commands that were registered. */
 export const registered = new Map<string, (argument?: unknown) => Promise<unknown>>();
