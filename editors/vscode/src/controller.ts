@@ -15,7 +15,7 @@ import type { Saved, Setup } from "./setup.ts";
 import { range } from "./ranges.ts";
 import { withContext } from "./hunks.ts";
 import type { Previews } from "./preview.ts";
-import { restore } from "./restore.ts";
+import { edit, restore } from "./restore.ts";
 import type { DiffReview } from "./review.ts";
 import type { Startup } from "./startup.ts";
 import { isActive, isResumable, waiting, type Request, type Waiting } from "./state.ts";
@@ -89,6 +89,7 @@ export class Controller {
     restartPending: false,
     places: [],
     canRestore: false,
+    canEdit: false,
     untrusted: [],
   };
 
@@ -187,6 +188,7 @@ export class Controller {
       defaultMode: mode ?? modes.defaultMode,
       defaultProfile: profile,
       canRestore: this.#need().knows("roo/checkpoint/restore"),
+      canEdit: this.#need().knows("roo/task/edit"),
       untrusted: trust.trusted ? trust.pendingApprovals.filter((one) => one.kind !== "delegation").map((one) => one.path) : trust.brings,
     });
     await this.#readAutoApprove();
@@ -233,6 +235,10 @@ export class Controller {
         const fork = await restore(this.#need(), this.#parts.previews, message.taskId, message.seq);
         if (fork) await this.show(fork);
         return;
+      }
+      case "edit": {
+        const { taskId, messageId, text, images } = message;
+        return edit(this.#need(), this.#parts.previews, { taskId, messageId, text, images: [...images] });
       }
       case "delete":
         return this.#delete(message.taskId);

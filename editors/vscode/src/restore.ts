@@ -1,8 +1,9 @@
-// Going back to before a message: what that would do is shown, then done exactly so, and can be undone. Or a fork from there.
+// Going back to before a message: what that would do is shown, then done exactly so, and can be undone. Or a fork from there, or
+// another message in the place of this one.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import type { Previews } from "./preview.ts";
-import type { CheckpointRestoreParams, CheckpointRestoreResult, RestoreWhat, TaskId } from "./protocol.ts";
+import type { CheckpointRestoreParams, CheckpointRestoreResult, RestoreWhat, TaskEditParams, TaskId } from "./protocol.ts";
 
 /** Who is asked, and where changes are shown. */
 type Asked = Pick<Connection, "request">;
@@ -29,38 +30,65 @@ export async function restore(connection: Asked, previews: Shown, taskId: TaskId
   const choices = seq > FIRST_MESSAGE ? [...CHOICES, FORK] : CHOICES;
   const what = (await vscode.window.showQuickPick(choices, { title: "Restore what there was before this message?" }))?.what;
   if (what === "fork") return (await connection.request("roo/task/fork", { taskId, seq: seq - 1 })).taskId;
-  if (what) await confirmed(connection, previews, { taskId, seq, what });
+  if (what === undefined) return undefined;
+  const ask = (more: Partial<CheckpointRestoreParams>): Promise<CheckpointRestoreResult> => connection.request("roo/checkpoint/restore", { taskId, seq, what, ...more });
+  const restored = await confirmed(ask, previews, { question: "Restore this state?", yes: "Restore", end: "It can be undone." });
+  if (restored === undefined) return undefined;
+  const undo = "Undo";
+  const { restoredAs } = restored;
+  const answer = await vscode.window.showInformationMessage("Roo: restored.", ...(restoredAs == null ? [] : [undo]));
+  if (answer === undo && restoredAs != null) await ask({ seq: restoredAs });
   return undefined;
 }
 
-async function confirmed(connection: Asked, previews: Shown, wanted: CheckpointRestoreParams): Promise<void> {
-  const ask = (params: CheckpointRestoreParams): Promise<CheckpointRestoreResult> => connection.request("roo/checkpoint/restore", params);
-  const preview = await ask({ ...wanted, preview: true });
+/** Asks what becomes of the files, shows what that would do, and puts another message in the place of one: the request goes on from it. */
+export async function edit(connection: Asked, previews: Shown, message: Pick<TaskEditParams, "taskId" | "messageId" | "text" | "images">): Promise<void> {
+  const choices = [
+    { label: "The files stay as they are", files: false },
+    { label: "The files go back too", detail: "They are as they were before this message.", files: true },
+  ];
+  const files = (await vscode.window.showQuickPick(choices, { title: "Go on from the changed message" }))?.files;
+  if (files === undefined) return;
+  const ask = (more: Partial<TaskEditParams>): Promise<CheckpointRestoreResult> => connection.request("roo/task/edit", { ...message, files, ...more });
+  await confirmed(ask, previews, { question: "Go on from the changed message?", yes: "Go On", end: "" });
+}
+
+/** What is said when the user is asked. */
+interface Words {
+  readonly question: string;
+  readonly yes: string;
+  readonly end: string;
+}
+
+/** Shows what something would do, and does exactly that, or nothing, as the user says. */
+async function confirmed(
+  ask: (more: Pick<CheckpointRestoreParams, "preview" | "conflicts" | "digest">) => Promise<CheckpointRestoreResult>,
+  previews: Shown,
+  words: Words,
+  conflicts: Pick<CheckpointRestoreParams, "conflicts"> = {},
+): Promise<CheckpointRestoreResult | undefined> {
+  const preview = await ask({ ...conflicts, preview: true });
   if (preview.files.length === 0 && preview.conflicts.length === 0 && !preview.conversation) {
     return void vscode.window.showInformationMessage("Roo: nothing has changed since then.");
   }
-  const yes = "Restore";
-  const mark = "Restore, Mark Conflicts";
+  const { question, yes, end } = words;
+  const mark = `${yes}, Mark Conflicts`;
   const show = "Show Changes";
   const offered = [yes, ...(preview.conflicts.some((one) => !one.marked) ? [mark] : []), ...(preview.files.length > 0 ? [show] : [])];
-  const chosen = await vscode.window.showWarningMessage("Restore this state?", { modal: true, detail: inWords(preview) }, ...offered);
+  const chosen = await vscode.window.showWarningMessage(question, { modal: true, detail: inWords(preview, end) }, ...offered);
   if (chosen === show) {
     await previews.compare(`Restore ${count(preview.files.length, "file")}`, preview.files);
     const again = await vscode.window.showInformationMessage(`Roo: the changes of the restore are shown. Restore ${count(preview.files.length, "file")}?`, yes);
-    if (again !== yes) return;
+    if (again !== yes) return undefined;
   } else if (chosen === mark) {
-    return confirmed(connection, previews, { ...wanted, conflicts: "mark" });
+    return confirmed(ask, previews, words, { conflicts: "mark" });
   } else if (chosen !== yes) {
-    return;
+    return undefined;
   }
-  // Exactly what was shown, or nothing.
-  const { restoredAs } = await ask({ ...wanted, digest: preview.digest });
-  const undo = "Undo";
-  const answer = await vscode.window.showInformationMessage("Roo: restored.", ...(restoredAs == null ? [] : [undo]));
-  if (answer === undo && restoredAs != null) await ask({ taskId: wanted.taskId, seq: restoredAs, what: wanted.what });
+  return ask({ ...conflicts, digest: preview.digest });
 }
 
-function inWords({ files, conflicts, leftOut, conversation }: CheckpointRestoreResult): string {
+function inWords({ files, conflicts, leftOut, conversation }: CheckpointRestoreResult, end: string): string {
   const list = (title: string, lines: readonly string[]): string => (lines.length > 0 ? `${title}\n${lines.map((line) => `• ${line}`).join("\n")}` : "");
   const change = (before: unknown, after: unknown): string => (after == null ? " (deleted)" : before == null ? " (created again)" : "");
   return [
@@ -68,7 +96,7 @@ function inWords({ files, conflicts, leftOut, conversation }: CheckpointRestoreR
     list("You have changed these in the same place since:", conflicts.map(({ path, reason, marked }) => `${path}: ${marked ? "both versions, between conflict markers" : reason}`)),
     list("These can't be restored:", leftOut.map(({ path, reason }) => `${path}: ${reason}`)),
     conversation ? `The agent no longer sees ${count(conversation.dropped, "message or result", "messages and results")}. The log keeps them.` : "",
-    "It can be undone.",
+    end,
   ]
     .filter(Boolean)
     .join("\n\n");

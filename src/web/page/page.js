@@ -606,6 +606,7 @@
     close: "M3.5 3.5l9 9M12.5 3.5l-9 9",
     down: "M4 6l4 4 4-4",
     restore: "M3.5 3v3.5H7M3.8 6.5A5 5 0 1 1 3 9.5",
+    edit: "M10.5 3 13 5.5 6 12.5 3 13l.5-3zM9 4.5 11.5 7",
     remove: "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9"
   };
   function icon(name) {
@@ -6677,7 +6678,7 @@
 
   // src/webview/feed.ts
   function renderItem(item, { request: request2, heading: heading2, before, post: post2 }) {
-    const body = item.kind === "message" ? message(item, post2) : item.kind === "call" ? call2(item, before) : note(item, post2);
+    const body = item.kind === "message" ? message(item, item.taskId === request2?.rootId, post2) : item.kind === "call" ? call2(item, before) : note(item, post2);
     return h(
       "div",
       { class: `item ${item.kind}`, "data-key": item.key, "data-at": item.at, "data-depth": Math.min(depth(request2, item), 6) },
@@ -6701,23 +6702,58 @@
     completion_result: "Result",
     command_output: "Output"
   };
-  function message(item, post2) {
+  function message(item, isOwn, post2) {
     const asked = item.say === "text" && /\/m\d+$/.test(item.key);
     if (item.say === "reasoning") {
       return h("details", { class: "reasoning" }, h("summary", {}, item.streaming ? "Thinking…" : "Thoughts"), markdown2(item.text));
     }
     const { taskId, seq } = item;
     const speaker = asked ? "Request" : SPEAKERS[item.say];
-    return h(
+    const isUsers = seq !== void 0 && (asked || item.say === "user_feedback");
+    const element = h(
       "div",
       { class: `said ${asked ? "user_feedback" : item.say}${item.streaming ? " streaming" : ""}` },
       speaker !== void 0 && h("span", { class: "speaker" }, speaker),
       !item.streaming && item.text !== "" && h("button", { type: "button", class: "icon copy", "aria-label": "Copy the message", title: "Copy", click: () => post2({ type: "copy", text: item.text }) }, icon("copy")),
       // What the user said is where one goes back to.
-      seq !== void 0 && (asked || item.say === "user_feedback") && h("button", { type: "button", class: "icon restore", "aria-label": "Restore…", title: "Restore what there was before this message…", click: () => post2({ type: "restore", taskId, seq }) }, icon("restore")),
+      isUsers && h("button", { type: "button", class: "icon restore", "aria-label": "Restore…", title: "Restore what there was before this message…", click: () => post2({ type: "restore", taskId, seq }) }, icon("restore")),
       item.say === "command_output" ? h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.text) : markdown2(item.text),
       ...item.images.map((url, index) => image(url, `Image ${index + 1}`))
     );
+    if (isUsers && isOwn) makeEditable(element, item, post2);
+    return element;
+  }
+  function makeEditable(element, item, post2) {
+    const { taskId, text: text2, images } = item;
+    const field = h("textarea", { rows: 4, "aria-label": "Changed message" });
+    field.value = text2;
+    const open2 = h("button", { type: "button", class: "icon edit", "aria-label": "Edit…", title: "Change this message, and go on from there…", click: () => show2(true) }, icon("edit"));
+    const goOn = () => {
+      if (!field.value.trim() || field.value === text2) return;
+      show2(false);
+      post2({ type: "edit", taskId, messageId: item.key.slice(taskId.length + 1), text: field.value, images });
+    };
+    const form = h(
+      "div",
+      { class: "rewrite", hidden: true },
+      field,
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", class: "primary", "data-rewrite": "goOn", click: goOn }, "Go on from here…"),
+        h("button", { type: "button", class: "secondary", click: () => show2(false) }, "Back")
+      )
+    );
+    const show2 = (on) => {
+      form.hidden = !on;
+      element.classList.toggle("rewritten", on);
+      (on ? field : open2).focus();
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") show2(false);
+    });
+    element.querySelector(".copy")?.after(open2);
+    element.append(form);
   }
   function markdown2(text2) {
     const element = h("div", { class: "markdown" });
@@ -7172,7 +7208,7 @@ ${text2}` : text2));
     const own2 = h("textarea", { "aria-label": `Your lines, ${name}`, spellcheck: "false" });
     own2.value = newText;
     const refuse = h("button", { type: "button", class: "toggle", "aria-pressed": "false" }, "Refuse");
-    const edit = h("button", { type: "button", class: "toggle", "data-toggle": "edit", "aria-pressed": "false" }, "Edit");
+    const edit2 = h("button", { type: "button", class: "toggle", "data-toggle": "edit", "aria-pressed": "false" }, "Edit");
     const below = h("div", { class: "decision", hidden: true });
     const element = h(
       "div",
@@ -7186,7 +7222,7 @@ ${text2}` : text2));
           { class: "toggles", role: "group", "aria-label": name },
           // One alone is refused by the answer to the whole.
           count3 > 1 && refuse,
-          (kind2 === "edit" || kind2 === "create") && edit
+          (kind2 === "edit" || kind2 === "create") && edit2
         )
       ),
       h(
@@ -7206,14 +7242,14 @@ ${text2}` : text2));
     const answer = () => {
       const text2 = words.value.trim();
       if (isPressed(refuse)) return { hunkId, digest, decision: "refuse", ...text2 && { text: text2 } };
-      if (isPressed(edit) && own2.value !== newText) return { hunkId, digest, decision: "edit", text: own2.value };
+      if (isPressed(edit2) && own2.value !== newText) return { hunkId, digest, decision: "edit", text: own2.value };
       return void 0;
     };
-    const fields = /* @__PURE__ */ new Map([[refuse, words], [edit, own2]]);
+    const fields = /* @__PURE__ */ new Map([[refuse, words], [edit2, own2]]);
     const press = (pressed) => {
       for (const button2 of fields.keys()) button2.setAttribute("aria-pressed", String(button2 === pressed));
       element.classList.toggle("refused", pressed === refuse);
-      element.classList.toggle("edited", pressed === edit);
+      element.classList.toggle("edited", pressed === edit2);
       const field = pressed && fields.get(pressed);
       below.hidden = field === void 0;
       below.replaceChildren(...field ? [field] : []);
@@ -7231,7 +7267,7 @@ ${text2}` : text2));
     const show2 = (given) => {
       if (given?.decision === "refuse") words.value = given.text ?? "";
       if (given?.decision === "edit") own2.value = given.text;
-      press(given?.decision === "refuse" ? refuse : given?.decision === "edit" ? edit : void 0);
+      press(given?.decision === "refuse" ? refuse : given?.decision === "edit" ? edit2 : void 0);
     };
     return { element, show: show2 };
   }
@@ -7379,6 +7415,7 @@ ${text2}` : text2));
     restartPending: false,
     places: [],
     canRestore: false,
+    canEdit: false,
     untrusted: []
   };
   var announcer = new Announcer();
@@ -7426,11 +7463,11 @@ ${text2}` : text2));
   var headings = /* @__PURE__ */ new Map();
   var toEdit;
   function editHunk() {
-    const edit = toEdit && dock.card(toEdit.approvalId)?.querySelector(`[data-hunk="${toEdit.hunkId}"] [data-toggle="edit"]`);
-    if (!edit) return;
+    const edit2 = toEdit && dock.card(toEdit.approvalId)?.querySelector(`[data-hunk="${toEdit.hunkId}"] [data-toggle="edit"]`);
+    if (!edit2) return;
     toEdit = void 0;
-    if (edit.getAttribute("aria-pressed") !== "true") edit.click();
-    const field = edit.closest("[data-hunk]")?.querySelector("textarea");
+    if (edit2.getAttribute("aria-pressed") !== "true") edit2.click();
+    const field = edit2.closest("[data-hunk]")?.querySelector("textarea");
     field?.focus();
     field?.scrollIntoView({ block: "nearest" });
   }
@@ -7551,6 +7588,7 @@ ${text2}` : text2));
     problem.textContent = context.problem ?? "";
     restart.hidden = !context.restartPending;
     document.body.classList.toggle("restorable", context.canRestore);
+    document.body.classList.toggle("editable", context.canEdit);
     trust.hidden = context.untrusted.length === 0;
     trust.replaceChildren(
       h("p", {}, `This workspace contains ${context.untrusted.join(", ")}. These have no effect until you trust it.`),
@@ -8068,35 +8106,48 @@ ${text2}` : text2));
     const choices = seq > FIRST_MESSAGE ? [...CHOICES, FORK] : CHOICES;
     const what = (await window2.showQuickPick(choices, { title: "Restore what there was before this message?" }))?.what;
     if (what === "fork") return (await connection2.request("roo/task/fork", { taskId, seq: seq - 1 })).taskId;
-    if (what) await confirmed(connection2, previews, { taskId, seq, what });
+    if (what === void 0) return void 0;
+    const ask2 = (more) => connection2.request("roo/checkpoint/restore", { taskId, seq, what, ...more });
+    const restored = await confirmed(ask2, previews, { question: "Restore this state?", yes: "Restore", end: "It can be undone." });
+    if (restored === void 0) return void 0;
+    const undo = "Undo";
+    const { restoredAs } = restored;
+    const answer = await window2.showInformationMessage("Roo: restored.", ...restoredAs == null ? [] : [undo]);
+    if (answer === undo && restoredAs != null) await ask2({ seq: restoredAs });
     return void 0;
   }
-  async function confirmed(connection2, previews, wanted) {
-    const ask2 = (params) => connection2.request("roo/checkpoint/restore", params);
-    const preview = await ask2({ ...wanted, preview: true });
+  async function edit(connection2, previews, message3) {
+    const choices = [
+      { label: "The files stay as they are", files: false },
+      { label: "The files go back too", detail: "They are as they were before this message.", files: true }
+    ];
+    const files2 = (await window2.showQuickPick(choices, { title: "Go on from the changed message" }))?.files;
+    if (files2 === void 0) return;
+    const ask2 = (more) => connection2.request("roo/task/edit", { ...message3, files: files2, ...more });
+    await confirmed(ask2, previews, { question: "Go on from the changed message?", yes: "Go On", end: "" });
+  }
+  async function confirmed(ask2, previews, words, conflicts = {}) {
+    const preview = await ask2({ ...conflicts, preview: true });
     if (preview.files.length === 0 && preview.conflicts.length === 0 && !preview.conversation) {
       return void window2.showInformationMessage("Roo: nothing has changed since then.");
     }
-    const yes = "Restore";
-    const mark2 = "Restore, Mark Conflicts";
+    const { question, yes, end } = words;
+    const mark2 = `${yes}, Mark Conflicts`;
     const show2 = "Show Changes";
     const offered = [yes, ...preview.conflicts.some((one) => !one.marked) ? [mark2] : [], ...preview.files.length > 0 ? [show2] : []];
-    const chosen = await window2.showWarningMessage("Restore this state?", { modal: true, detail: inWords3(preview) }, ...offered);
+    const chosen = await window2.showWarningMessage(question, { modal: true, detail: inWords3(preview, end) }, ...offered);
     if (chosen === show2) {
       await previews.compare(`Restore ${count2(preview.files.length, "file")}`, preview.files);
       const again = await window2.showInformationMessage(`Roo: the changes of the restore are shown. Restore ${count2(preview.files.length, "file")}?`, yes);
-      if (again !== yes) return;
+      if (again !== yes) return void 0;
     } else if (chosen === mark2) {
-      return confirmed(connection2, previews, { ...wanted, conflicts: "mark" });
+      return confirmed(ask2, previews, words, { conflicts: "mark" });
     } else if (chosen !== yes) {
-      return;
+      return void 0;
     }
-    const { restoredAs } = await ask2({ ...wanted, digest: preview.digest });
-    const undo = "Undo";
-    const answer = await window2.showInformationMessage("Roo: restored.", ...restoredAs == null ? [] : [undo]);
-    if (answer === undo && restoredAs != null) await ask2({ taskId: wanted.taskId, seq: restoredAs, what: wanted.what });
+    return ask2({ ...conflicts, digest: preview.digest });
   }
-  function inWords3({ files: files2, conflicts, leftOut, conversation: conversation2 }) {
+  function inWords3({ files: files2, conflicts, leftOut, conversation: conversation2 }, end) {
     const list2 = (title2, lines2) => lines2.length > 0 ? `${title2}
 ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     const change = (before, after) => after == null ? " (deleted)" : before == null ? " (created again)" : "";
@@ -8105,7 +8156,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       list2("You have changed these in the same place since:", conflicts.map(({ path, reason, marked }) => `${path}: ${marked ? "both versions, between conflict markers" : reason}`)),
       list2("These can't be restored:", leftOut.map(({ path, reason }) => `${path}: ${reason}`)),
       conversation2 ? `The agent no longer sees ${count2(conversation2.dropped, "message or result", "messages and results")}. The log keeps them.` : "",
-      "It can be undone."
+      end
     ].filter(Boolean).join("\n\n");
   }
   function count2(number, one, many = `${one}s`) {
@@ -8150,6 +8201,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       restartPending: false,
       places: [],
       canRestore: false,
+      canEdit: false,
       untrusted: []
     };
     constructor(parts2) {
@@ -8239,6 +8291,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
         defaultMode: mode ?? modes.defaultMode,
         defaultProfile: profile,
         canRestore: this.#need().knows("roo/checkpoint/restore"),
+        canEdit: this.#need().knows("roo/task/edit"),
         untrusted: trust2.trusted ? trust2.pendingApprovals.filter((one) => one.kind !== "delegation").map((one) => one.path) : trust2.brings
       });
       await this.#readAutoApprove();
@@ -8281,6 +8334,10 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
           const fork = await restore(this.#need(), this.#parts.previews, message3.taskId, message3.seq);
           if (fork) await this.show(fork);
           return;
+        }
+        case "edit": {
+          const { taskId, messageId, text: text2, images } = message3;
+          return edit(this.#need(), this.#parts.previews, { taskId, messageId, text: text2, images: [...images] });
         }
         case "delete":
           return this.#delete(message3.taskId);

@@ -43,6 +43,8 @@ export interface ChatContext {
   readonly places: readonly Place[];
   /** Whether the server can go back to an earlier state. */
   readonly canRestore: boolean;
+  /** Whether it can put another message in the place of one. */
+  readonly canEdit: boolean;
   /** What the workspace brings, while it may not steer agents. */
   readonly untrusted: readonly string[];
 }
@@ -83,6 +85,8 @@ export type FromPage =
   | { readonly type: "undoShortening"; readonly taskId: TaskId; readonly seq: number }
   /** Goes back to before the message that is this event. */
   | { readonly type: "restore"; readonly taskId: TaskId; readonly seq: number }
+  /** Goes on from another message in the place of this one. */
+  | { readonly type: "edit"; readonly taskId: TaskId; readonly messageId: string; readonly text: string; readonly images: readonly string[] }
   | { readonly type: "history"; readonly more: boolean }
   | { readonly type: "all" }
   | { readonly type: "respond"; readonly approvalId: string; readonly digest: string; readonly optionId: string; readonly text: string }

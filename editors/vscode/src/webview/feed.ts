@@ -20,7 +20,7 @@ export interface ItemContext {
 
 /** An item. */
 export function renderItem(item: Item, { request, heading, before, post }: ItemContext): HTMLElement {
-  const body = item.kind === "message" ? message(item, post) : item.kind === "call" ? call(item, before) : note(item, post);
+  const body = item.kind === "message" ? message(item, item.taskId === request?.rootId, post) : item.kind === "call" ? call(item, before) : note(item, post);
   return h(
     "div",
     { class: `item ${item.kind}`, "data-key": item.key, "data-at": item.at, "data-depth": Math.min(depth(request, item), 6) },
@@ -48,7 +48,8 @@ const SPEAKERS: Partial<Record<MessageItem["say"], string>> = {
   command_output: "Output",
 };
 
-function message(item: MessageItem, post: (message: FromPage) => void): HTMLElement {
+/** `isOwn` says whether its task is the request itself, and no branch of it. */
+function message(item: MessageItem, isOwn: boolean, post: (message: FromPage) => void): HTMLElement {
   // The first message of a task is its request: the user's, or the brief of whoever delegated it.
   const asked = item.say === "text" && /\/m\d+$/.test(item.key);
   if (item.say === "reasoning") {
@@ -56,7 +57,8 @@ function message(item: MessageItem, post: (message: FromPage) => void): HTMLElem
   }
   const { taskId, seq } = item;
   const speaker = asked ? "Request" : SPEAKERS[item.say];
-  return h(
+  const isUsers = seq !== undefined && (asked || item.say === "user_feedback");
+  const element = h(
     "div",
     { class: `said ${asked ? "user_feedback" : item.say}${item.streaming ? " streaming" : ""}` },
     speaker !== undefined && h("span", { class: "speaker" }, speaker),
@@ -64,12 +66,47 @@ function message(item: MessageItem, post: (message: FromPage) => void): HTMLElem
       item.text !== "" &&
       h("button", { type: "button", class: "icon copy", "aria-label": "Copy the message", title: "Copy", click: () => post({ type: "copy", text: item.text }) }, icon("copy")),
     // What the user said is where one goes back to.
-    seq !== undefined &&
-      (asked || item.say === "user_feedback") &&
+    isUsers &&
       h("button", { type: "button", class: "icon restore", "aria-label": "Restore…", title: "Restore what there was before this message…", click: () => post({ type: "restore", taskId, seq }) }, icon("restore")),
     item.say === "command_output" ? h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.text) : markdown(item.text),
     ...item.images.map((url, index) => image(url, `Image ${index + 1}`)),
   );
+  if (isUsers && isOwn) makeEditable(element, item, post);
+  return element;
+}
+
+/** Adds a button that lets the user write the message anew. What was written stays for the next time. */
+function makeEditable(element: HTMLElement, item: MessageItem, post: (message: FromPage) => void): void {
+  const { taskId, text, images } = item;
+  const field = h("textarea", { rows: 4, "aria-label": "Changed message" });
+  field.value = text;
+  const open = h("button", { type: "button", class: "icon edit", "aria-label": "Edit…", title: "Change this message, and go on from there…", click: () => show(true) }, icon("edit"));
+  const goOn = (): void => {
+    if (!field.value.trim() || field.value === text) return;
+    show(false);
+    post({ type: "edit", taskId, messageId: item.key.slice(taskId.length + 1), text: field.value, images });
+  };
+  const form = h(
+    "div",
+    { class: "rewrite", hidden: true },
+    field,
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", class: "primary", "data-rewrite": "goOn", click: goOn }, "Go on from here…"),
+      h("button", { type: "button", class: "secondary", click: () => show(false) }, "Back"),
+    ),
+  );
+  const show = (on: boolean): void => {
+    form.hidden = !on;
+    element.classList.toggle("rewritten", on);
+    (on ? field : open).focus();
+  };
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") show(false);
+  });
+  element.querySelector(".copy")?.after(open);
+  element.append(form);
 }
 
 function markdown(text: string): HTMLElement {

@@ -14,6 +14,7 @@ const PATHS = {
   close: "M3.5 3.5l9 9M12.5 3.5l-9 9",
   down: "M4 6l4 4 4-4",
   restore: "M3.5 3v3.5H7M3.8 6.5A5 5 0 1 1 3 9.5",
+  edit: "M10.5 3 13 5.5 6 12.5 3 13l.5-3zM9 4.5 11.5 7",
   remove: "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9",
 } as const;
 

@@ -40,6 +40,7 @@ let context: ChatContext = {
   restartPending: false,
   places: [],
   canRestore: false,
+  canEdit: false,
   untrusted: [],
 };
 
@@ -239,6 +240,7 @@ function renderContext(): void {
   problem.textContent = context.problem ?? "";
   restart.hidden = !context.restartPending;
   document.body.classList.toggle("restorable", context.canRestore);
+  document.body.classList.toggle("editable", context.canEdit);
   trust.hidden = context.untrusted.length === 0;
   trust.replaceChildren(
     h("p", {}, `This workspace contains ${context.untrusted.join(", ")}. These have no effect until you trust it.`),

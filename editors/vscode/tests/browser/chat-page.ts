@@ -29,6 +29,7 @@ export const CONTEXT: ChatContext = {
   restartPending: false,
   places: [],
   canRestore: true,
+  canEdit: true,
   untrusted: [],
 };
 

@@ -289,6 +289,30 @@ test("what the user said is where one goes back to, and a restore is told", asyn
   assert.ok(!(await page.locator(".said .restore").isVisible()));
 });
 
+test("a message of the user's is written anew in its place", async () => {
+  const more: Told = { type: "message", message: { id: "f1", say: "user_feedback", text: "Round it\nto two places" } };
+  await chat.show("dark", { width: 280, height: 700 }, request(...working, more));
+  assert.equal(await page.locator(".said .edit").count(), 2, "at the messages of the user's alone");
+  const said = page.locator(".said.user_feedback").last();
+  const field = said.locator("textarea");
+  await said.locator(".edit").press("Enter");
+  assert.equal(await field.inputValue(), "Round it\nto two places");
+  assert.ok(!(await said.locator(".markdown").isVisible()));
+  assert.deepEqual([await cut(page), await violations(page)], [[], []]);
+  await said.locator("[data-rewrite]").click();
+  assert.ok(await field.isVisible(), "nothing was changed");
+  await field.fill("Round it\nto three places");
+  await page.keyboard.press("Escape");
+  assert.ok(!(await field.isVisible()));
+  await said.locator(".edit").press("Enter");
+  await said.locator("[data-rewrite]").click();
+  assert.ok(await said.locator(".markdown").isVisible());
+  const edit = { type: "edit", taskId: "root", messageId: "f1", text: "Round it\nto three places", images: [] };
+  assert.deepEqual((await chat.told()).filter((one) => one.type === "edit"), [edit]);
+  await chat.show("dark", { width: 280, height: 700 }, request(...working, more), { canEdit: false });
+  assert.ok(!(await said.locator(".edit").isVisible()));
+});
+
 test("completions replace what they are for, a folder is gone into, and a late answer reopens nothing", async () => {
   await chat.show("dark", { width: 400, height: 700 }, undefined);
   const prompt = page.locator("#prompt");
