@@ -18,7 +18,7 @@ use tower_lsp::ls_types::MessageType;
 use super::popup::show_popup;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
-use super::{RESUME, commands, customization};
+use super::{RESUME, commands, customization, task_document};
 use crate::view::{BranchTree, RECOVERED, newest_tree};
 use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
@@ -34,6 +34,7 @@ use roo_text::render::one_line;
 
 /// The harmless first choices: an editor may take the first one at a stray key.
 const SHOW_DETAILS: &str = "Show details";
+const SHOW_TASK: &str = "Show the task";
 const LATER: &str = "Later";
 const BACK: &str = "Back";
 const TRUST: &str = "Trust this workspace";
@@ -115,12 +116,14 @@ impl UserPrompt {
         }
     }
 
-    /// `waiting` is how many others wait behind it.
+    /// Returns it on one line. An approval is cut, for its details can be shown; what else is asked is answered by this text
+    /// alone. `waiting` is how many others wait behind it.
     fn text(&self, waiting: usize) -> String {
         let number = if waiting == 0 { String::new() } else { format!(" (1 of {})", waiting + 1) };
-        match self {
+        let text = match self {
             Self::Approval(asker, approval) => {
-                format!("{}{number}: {} ({})", asker.asks(), approval.title, approval.reason)
+                let text = format!("{}{number}: {} ({})", asker.asks(), approval.title, approval.reason);
+                return one_line(&text, MESSAGE);
             }
             Self::Question(asker, question) => format!("{}{number}: {}", asker.asks(), question.text),
             Self::Trust(brings) => {
@@ -133,7 +136,8 @@ impl UserPrompt {
                 "Roo: may the modes of {path} delegate to each other, as in Roo Code? None has `canDelegateTo`: {}",
                 modes.join(", ")
             ),
-        }
+        };
+        one_line(&text, usize::MAX)
     }
 
     /// Explains how to answer without a popup.
@@ -153,13 +157,22 @@ impl UserPrompt {
                 (SHOW_DETAILS, offered(approval, opened).map(|option| option.name.clone()).collect())
             }
             Self::Question(_, question) => {
-                (LATER, question.suggestions.iter().map(Suggestion::label).collect())
+                let labels = question.suggestions.iter().map(Suggestion::label);
+                // An editor may not have the room for all of it, and the task document has.
+                match is_long(question) {
+                    true => (SHOW_TASK, std::iter::once(LATER.to_owned()).chain(labels).collect()),
+                    false => (LATER, labels.collect()),
+                }
             }
             Self::Trust(_) => (LATER, vec![TRUST.to_owned()]),
             Self::Delegation(_) => (LATER, vec![LET_DELEGATE.to_owned(), NO_DELEGATION.to_owned()]),
         };
         std::iter::once(first.to_owned()).chain(others).collect()
     }
+}
+
+fn is_long(question: &PendingQuestion) -> bool {
+    question.text.chars().count() > MESSAGE
 }
 
 /// Result of a popup.
@@ -397,7 +410,7 @@ impl Delivery {
 
     async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
-        let message = format!("{} {}", one_line(&asked.text(0), MESSAGE), asked.hint());
+        let message = format!("{} {}", asked.text(0), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
 }
@@ -425,8 +438,8 @@ async fn popup(
     asked.note_shown(session);
     let opened =
         matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
-    let text = one_line(&asked.text(waiting), MESSAGE);
-    let answer = show_popup(session, MessageType::INFO, text, asked.choices(opened), settled).await;
+    let (text, choices) = (asked.text(waiting), asked.choices(opened));
+    let answer = show_popup(session, MessageType::INFO, text, choices, settled).await;
     let choice = match answer {
         Ok(Some(choice)) => choice.title,
         Ok(None) => return Closed::Dismissed,
@@ -457,6 +470,10 @@ async fn popup(
                 hunks: vec![],
             };
             customization::respond(session, services, params).await
+        }
+        UserPrompt::Question(asker, question) if is_long(question) && choice == SHOW_TASK => {
+            show_task(session, services, &asker.root).await;
+            return Closed::Again;
         }
         UserPrompt::Question(_, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
@@ -534,6 +551,16 @@ async fn show_details(
     session.tell(kind, &message).await;
 }
 
+/// Shows the document of the task that asks, or tells where it is.
+async fn show_task(session: &Arc<Session>, services: &Arc<WorkspaceServices>, task: &TaskId) {
+    let (kind, message) = match task_document::open(session, services, task).await {
+        Ok(path) if commands::show(session, &path, true).await => return,
+        Ok(path) => (MessageType::INFO, format!("the task is in {}", path.display())),
+        Err(error) => (MessageType::ERROR, error.message.into_owned()),
+    };
+    session.tell(kind, &message).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -571,10 +598,16 @@ mod tests {
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
             secret: false,
         };
-        let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
+        let asker = Asker { root: TaskId::new("t"), branch: None };
+        let asked = UserPrompt::Question(asker.clone(), question.clone());
         assert_eq!(asked.choices(false), ["Later", "this"]);
         assert_eq!(asked.text(0), "roo asks: Which?");
         assert_eq!(asked.text(2), "roo asks (1 of 3): Which?");
+        let ways = "There are three ways. ".repeat(20);
+        let long = PendingQuestion { text: format!("{ways}\nShall I take the third?"), ..question };
+        let asked = UserPrompt::Question(asker, long);
+        assert_eq!(asked.choices(false), ["Show the task", "Later", "this"]);
+        assert_eq!(asked.text(0), format!("roo asks: {ways}⏎ Shall I take the third?"));
     }
 
     #[test]

@@ -1213,6 +1213,28 @@ mod plain {
     }
 
     #[test]
+    fn a_long_question_comes_whole_and_offers_its_task() {
+        let ways = "There are three ways to do this, and each has its price. ".repeat(6);
+        let home = Home::playing(&ASKS.replace("Which?", &format!("\"{ways}Which?\"")));
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Ask me", "mode": "code" }));
+        let popup = client.popup();
+        assert_eq!(popup["params"]["message"], format!("roo asks: {ways}Which?"));
+        assert_eq!(popup["params"]["actions"][0]["title"], "Show the task");
+        client.reply(&popup, json!({ "title": "Show the task" }));
+        // It is shown, and asked again.
+        let popup = client.popup();
+        client.until_document("/task.md", "Which?");
+        client.reply(&popup, Value::Null);
+        client.message(&format!("{ways}Which? Run roo.answer with your answer."));
+        let status = client.command("roo.status", Value::Null);
+        assert!(status["text"].as_str().unwrap().contains("Which? (roo.answer)"), "{status}");
+        client.command("roo.answer", json!(2));
+        client.message("completed: That.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn progress_begins_tells_and_ends() {
         let home = Home::playing(WRITES);
         let mut client = Client::start(&home, Options::plain());

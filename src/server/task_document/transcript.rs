@@ -584,13 +584,18 @@ fn approval_block(page: &mut Page, approval: &PendingApproval, stage: ApprovalSt
 
 /// A question with its suggestions.
 fn question_block(page: &mut Page, question: &PendingQuestion, waits: bool) {
-    let heading = format!("### Question: {}", line(first_line(&question.text)));
+    let text = question.text.trim();
+    let title = line(first_line(text));
+    // Where the heading is cut, all of it stands behind.
+    let behind =
+        if title.ends_with('…') { Some(text) } else { text.split_once('\n').map(|(_, rest)| rest) };
+    let heading = format!("### Question: {title}");
     let start = page.block(&heading);
     if waits {
         page.mark(MarkKind::Asked(question.question_id.to_string()), start, heading.len());
     }
-    if let Some((_, rest)) = question.text.trim().split_once('\n') {
-        page.block(&prose(rest));
+    if let Some(behind) = behind {
+        page.block(&prose(behind));
     }
     let suggestions = (1..).zip(&question.suggestions);
     let suggestions =

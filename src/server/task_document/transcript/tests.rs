@@ -70,6 +70,18 @@ fn begun() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
+fn a_long_question_is_whole() {
+    let text = "There is a way that can't be undone. ".repeat(9) + "Shall I take it?\nOr not?";
+    let long = json!({
+        "type": "question.asked", "questionId": "t.q1", "kind": "followup", "text": text, "suggestions": [],
+    });
+    let events = [begun(), vec![("t", long)]].concat();
+    let shown = told(&events).render().text;
+    assert!(shown.contains(&text), "{shown}");
+    assert_eq!(shown.matches("Or not?").count(), 1, "{shown}");
+}
+
+#[test]
 fn what_happened_reads_from_top_to_bottom() {
     let mut transcript = told(&begun());
     transcript.apply(&params("t", question("t.q5")), None);
