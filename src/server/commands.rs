@@ -33,7 +33,7 @@ use roo_protocol::task::{
     TaskStartParams, TaskStartResult, TaskState,
 };
 use roo_protocol::tree::TreeNode;
-use roo_text::render::one_line;
+use roo_text::render::{exact_line, one_line};
 use roo_workspace::{file_uri, path_of};
 
 /// The commands that are served.
@@ -270,7 +270,7 @@ async fn begin(
     services: &Arc<WorkspaceServices>,
     params: TaskStartParams,
 ) -> Result<CommandOutcome> {
-    let title = params.prompt.clone();
+    let title = one_line(&params.prompt, MESSAGE);
     let started = start(session, services, params).await?;
     if !session.is_typed() {
         let (this, services, task) = (Arc::clone(session), Arc::clone(services), started.task_id.clone());
@@ -481,6 +481,7 @@ async fn decide_hunks(
         let value =
             json!({ "accepted": false, "decided": all.len() - open.len(), "of": all.len(), "open": open });
         let left = open.len();
+        let what = one_line(what, MESSAGE);
         let text = format!("{} of {} changes are decided, {left} left: {what}", all.len() - left, all.len());
         return Ok(CommandOutcome::told(value, text));
     }
@@ -539,6 +540,7 @@ fn to_review(argument: &Value) -> Value {
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
+    let what = one_line(what, MESSAGE);
     match answer {
         AnswerResult { waits: true, .. } => {
             format!("earlier turns are summarised before the next model request; this still waits: {what}")
@@ -666,7 +668,7 @@ async fn status(session: &Session, services: &WorkspaceServices) -> Result<Comma
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
                 session.shown_approvals.note(approval);
-                let what = &approval.title;
+                let what = one_line(&approval.title, MESSAGE);
                 format!("{what} (roo.approve, roo.deny, roo.showDiff)")
             }
             (None, Some(question)) => format!("{} (roo.answer)", question.text),
@@ -792,18 +794,29 @@ fn set_up_model(
 
 async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
     let report = customization::ask(services, |customization| customization.trust()).await?;
-    let waits: Vec<&str> =
-        report.pending_approvals.iter().flat_map(|file| &file.widens).map(String::as_str).collect();
     let brings = report.brings.join(", ");
     let text = match &report {
-        TrustReport { trusted: true, .. } if !waits.is_empty() => {
-            format!("trusted, but {} (roo.trustWorkspace with the file's path approves it)", waits.join("; "))
-        }
-        TrustReport { trusted: true, .. } => "this workspace is trusted".to_owned(),
+        TrustReport { trusted: true, .. } => format!("this workspace is trusted{}", what_waits(&report)),
         _ if brings.is_empty() => "this workspace has no files that need trust".to_owned(),
         _ => format!("not trusted, so these have no effect: {brings} (roo.trustWorkspace)"),
     };
     Ok(CommandOutcome::told(json!(report), text))
+}
+
+/// Says which files still wait for an answer of the user, and how to give it; empty where none does.
+fn what_waits(report: &TrustReport) -> String {
+    let waiting = report.pending_approvals.iter().map(|PendingTrust { path, kind, widens, .. }| {
+        let (path, widens) = (exact_line(path), widens.join("; "));
+        match kind {
+            PendingKind::File => format!(
+                "; {path} waits for approval: {widens} (roo.trustWorkspace with this path says how to approve it)"
+            ),
+            PendingKind::Delegation => {
+                format!("; a question about {path}: {widens}? (roo.trustWorkspace with this path says how to answer)")
+            }
+        }
+    });
+    waiting.collect()
 }
 
 /// Fields of `roo.trustWorkspace`: nothing for the workspace as a whole, else a file.
@@ -841,11 +854,8 @@ async fn trust_workspace(
         }
     };
     let report = customization::grant(session, services, grant).await?;
-    let question = report.delegation.as_ref().filter(|team| team.allowed.is_none()).map(|team| {
-        let (path, modes) = (&team.path, team.modes.join(", "));
-        format!("; may {modes} delegate to each other, as in Roo Code? roo.trustWorkspace with the path {path} answers")
-    });
-    Ok(CommandOutcome::told(json!(report), text + &question.unwrap_or_default()))
+    let text = text + &what_waits(&report);
+    Ok(CommandOutcome::told(json!(report), text))
 }
 
 /// Describes the pending approval of a file, and how to give it.

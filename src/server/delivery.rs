@@ -22,7 +22,7 @@ use super::{RESUME, commands, customization, task_document};
 use crate::view::{BranchTree, RECOVERED, newest_tree};
 use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
-use roo_protocol::customization::{PendingKind, TrustReport};
+use roo_protocol::customization::{PendingKind, PendingTrust, TrustReport};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
 use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::rule::RuleSubject;
@@ -30,7 +30,7 @@ use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, Settled,
     TaskState,
 };
-use roo_text::render::one_line;
+use roo_text::render::{exact_line, one_line};
 
 /// The harmless first choices: an editor may take the first one at a stray key.
 const SHOW_DETAILS: &str = "Show details";
@@ -38,11 +38,11 @@ const SHOW_TASK: &str = "Show the task";
 const LATER: &str = "Later";
 const BACK: &str = "Back";
 const TRUST: &str = "Trust this workspace";
+const APPROVE: &str = "Approve this version";
 const LET_DELEGATE: &str = "Yes, let them delegate";
 const NO_DELEGATION: &str = "No";
-/// No ids of a task's questions.
+/// No id of a task's question.
 const TRUST_ID: &str = "trust";
-const DELEGATION_ID: &str = "delegation";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
@@ -51,25 +51,76 @@ enum UserPrompt {
     Question(Asker, PendingQuestion),
     /// Trust in the workspace's files that steer agents, by paths.
     Trust(Vec<String>),
-    /// Whether the modes of a trusted workspace's file may delegate to each other.
-    Delegation(TeamQuestion),
+    /// What a file waits for that counts only with the user's answer.
+    File(FileQuestion),
 }
 
-/// A question about modes of a file.
+/// A question about the current version of a file.
 #[derive(Clone, Debug)]
-struct TeamQuestion {
+struct FileQuestion {
+    /// Differs from that of another version of the file, and from those of tasks' questions.
+    id: String,
     path: String,
     digest: Digest,
-    modes: Vec<String>,
+    about: FileTopic,
 }
 
-impl TeamQuestion {
-    /// The question that waits for an answer; none where there is none.
-    fn from_report(report: TrustReport) -> Option<Self> {
-        let waiting = report.pending_approvals.into_iter().find(|it| it.kind == PendingKind::Delegation)?;
-        let mut teams = report.delegation.into_iter().chain(report.own_delegation);
-        let modes = teams.find(|team| team.path == waiting.path)?.modes;
-        Some(Self { path: waiting.path, digest: waiting.digest, modes })
+/// What a question about a file is about.
+#[derive(Clone, Debug)]
+enum FileTopic {
+    /// Whether it may give what it would, one line each.
+    Approval(Vec<String>),
+    /// Whether its modes may delegate to each other.
+    Delegation(Vec<String>),
+}
+
+impl FileQuestion {
+    /// The questions that wait for an answer.
+    fn all(report: TrustReport) -> Vec<UserPrompt> {
+        let teams = [report.delegation, report.own_delegation];
+        let modes_of =
+            |path: &str| teams.iter().flatten().find(|team| team.path == path).map(|team| team.modes.clone());
+        let question = |waiting: PendingTrust| {
+            let PendingTrust { path, digest, kind, widens } = waiting;
+            let about = match kind {
+                PendingKind::File => FileTopic::Approval(widens),
+                PendingKind::Delegation => FileTopic::Delegation(modes_of(&path)?),
+            };
+            Some(UserPrompt::File(Self { id: format!("{path} {digest}"), path, digest, about }))
+        };
+        report.pending_approvals.into_iter().filter_map(question).collect()
+    }
+
+    fn text(&self) -> String {
+        let path = exact_line(&self.path);
+        match &self.about {
+            FileTopic::Approval(widens) => {
+                let widens: Vec<String> = widens.iter().map(|line| exact_line(line)).collect();
+                format!("Roo: approve {path} as it is now? {}", widens.join("; "))
+            }
+            FileTopic::Delegation(modes) => format!(
+                "Roo: may the modes of {path} delegate to each other, as in Roo Code? None has `canDelegateTo`: {}",
+                modes.join(", ")
+            ),
+        }
+    }
+
+    fn answers(&self) -> &'static [&'static str] {
+        match &self.about {
+            FileTopic::Approval(_) => &[APPROVE],
+            FileTopic::Delegation(_) => &[LET_DELEGATE, NO_DELEGATION],
+        }
+    }
+
+    /// What an answer grants; none where it puts the question off.
+    fn grant(&self, answer: &str) -> Option<Grant> {
+        match answer {
+            APPROVE | LET_DELEGATE => {
+                Some(Grant::File { path: self.path.clone(), digest: Some(self.digest) })
+            }
+            NO_DELEGATION => Some(Grant::RefusedDelegation { digest: self.digest }),
+            _ => None,
+        }
     }
 }
 
@@ -105,7 +156,7 @@ impl UserPrompt {
             Self::Approval(_, approval) => approval.approval_id.as_str(),
             Self::Question(_, question) => question.question_id.as_str(),
             Self::Trust(_) => TRUST_ID,
-            Self::Delegation(_) => DELEGATION_ID,
+            Self::File(question) => &question.id,
         }
     }
 
@@ -132,10 +183,7 @@ impl UserPrompt {
                     brings.join(", ")
                 )
             }
-            Self::Delegation(TeamQuestion { path, modes, .. }) => format!(
-                "Roo: may the modes of {path} delegate to each other, as in Roo Code? None has `canDelegateTo`: {}",
-                modes.join(", ")
-            ),
+            Self::File(question) => question.text(),
         };
         one_line(&text, usize::MAX)
     }
@@ -146,7 +194,7 @@ impl UserPrompt {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
             Self::Question(..) => "Run roo.answer with your answer.",
             Self::Trust(_) => "Run roo.trustWorkspace if you trust it.",
-            Self::Delegation(_) => "Run roo.trustWorkspace with the file's path to answer.",
+            Self::File(_) => "Run roo.trustWorkspace with the file's path to answer.",
         }
     }
 
@@ -165,7 +213,9 @@ impl UserPrompt {
                 }
             }
             Self::Trust(_) => (LATER, vec![TRUST.to_owned()]),
-            Self::Delegation(_) => (LATER, vec![LET_DELEGATE.to_owned(), NO_DELEGATION.to_owned()]),
+            Self::File(question) => {
+                (LATER, question.answers().iter().map(|answer| (*answer).to_owned()).collect())
+            }
         };
         std::iter::once(first.to_owned()).chain(others).collect()
     }
@@ -181,8 +231,6 @@ enum Closed {
     Done,
     /// The user looked, and is to be asked again.
     Again,
-    /// It was answered, and something follows.
-    Next(Box<UserPrompt>),
     /// It was closed without an answer.
     Dismissed,
     /// The client has no popups.
@@ -193,8 +241,6 @@ enum Notice {
     /// With the name of the branch that it is about.
     Event(Arc<EventParams>, Option<String>),
     Closed(UserPrompt, Closed),
-    /// To be asked, besides what tasks ask.
-    Ask(UserPrompt),
     /// A task has asked it before this client was there.
     Waits(UserPrompt),
     /// The user has granted or revoked trust, wherever they were asked.
@@ -216,19 +262,10 @@ pub(super) async fn accompany(
         popups,
         waiting: VecDeque::new(),
         found_waiting: HashSet::new(),
+        asked_of_workspace: HashSet::new(),
         open: None,
     };
     session.spawn(delivery.run(notices));
-    // Once for each start: an answer that was put off is asked for again next time.
-    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await {
-        let prompt = match report.trusted {
-            false if !report.brings.is_empty() => Some(UserPrompt::Trust(report.brings)),
-            _ => TeamQuestion::from_report(report).map(UserPrompt::Delegation),
-        };
-        if let Some(prompt) = prompt {
-            let _ = sender.send(Notice::Ask(prompt));
-        }
-    }
     for prompt in asked_before(&services).await {
         let _ = sender.send(Notice::Waits(prompt));
     }
@@ -293,6 +330,9 @@ struct Delivery {
     waiting: VecDeque<UserPrompt>,
     /// The ids of what was found waiting at the start. Their events may come as well.
     found_waiting: HashSet<String>,
+    /// The ids of what was asked about the workspace's trust and its files, and has no answer. It is asked once for each
+    /// start: what was put off comes again next time.
+    asked_of_workspace: HashSet<String>,
     open: Option<OpenPopup>,
 }
 
@@ -306,37 +346,59 @@ struct OpenPopup {
 impl Delivery {
     async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
         let mut trust = self.session.trust_changes.subscribe();
+        self.ask_of_workspace(true).await;
         loop {
+            while self.open.is_none()
+                && let Some(next) = self.waiting.pop_front()
+            {
+                self.ask(next).await;
+            }
             let notice = tokio::select! {
-                notice = notices.recv() => notice,
+                // What follows from an answer about trust comes before what tasks ask.
+                biased;
                 // The session has the sender, so there is always one.
                 _ = trust.changed() => Some(Notice::TrustChanged),
+                notice = notices.recv() => notice,
             };
             let Some(notice) = notice else { return };
             if matches!(notice, Notice::Event(..)) && self.asks_for_trust() {
                 // Another program may have been told.
                 let is_trusted = customization::ask(&self.services, Customization::is_trusted).await;
                 if matches!(is_trusted, Ok(true)) {
-                    self.settle(TRUST_ID);
+                    self.ask_of_workspace(false).await;
                 }
             }
             match notice {
-                Notice::TrustChanged => self.settle(TRUST_ID),
+                Notice::TrustChanged => self.ask_of_workspace(false).await,
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
-                // It decides what agents are told, so it comes before what they ask.
-                Notice::Ask(asked) => self.waiting.push_front(asked),
                 Notice::Waits(asked) => {
                     self.found_waiting.insert(asked.id().to_owned());
                     self.waiting.push_back(asked);
                 }
             }
-            if self.open.is_none()
-                && let Some(next) = self.waiting.pop_front()
-            {
-                self.ask(next).await;
-            }
         }
+    }
+
+    /// Asks about the trust in the workspace, or about files that wait for an answer, and takes back what is no longer a
+    /// question. Trust itself is asked about at the start alone: who has just revoked it needs no question.
+    async fn ask_of_workspace(&mut self, at_start: bool) {
+        let report = customization::ask(&self.services, |customization| customization.trust()).await;
+        let Ok(report) = report else { return };
+        let questions = match at_start && !report.trusted && !report.brings.is_empty() {
+            true => vec![UserPrompt::Trust(report.brings)],
+            false => FileQuestion::all(report),
+        };
+        let ids: HashSet<String> = questions.iter().map(|question| question.id().to_owned()).collect();
+        let asked = std::mem::take(&mut self.asked_of_workspace);
+        for id in asked.difference(&ids) {
+            self.settle(id);
+        }
+        // They decide what agents are told, so they come before what agents ask.
+        for question in questions.into_iter().rev().filter(|question| !asked.contains(question.id())) {
+            self.waiting.push_front(question);
+        }
+        self.asked_of_workspace = ids;
     }
 
     /// Returns whether the question about trust is open, or waits.
@@ -376,14 +438,12 @@ impl Delivery {
         if matches!(closed, Closed::Unsupported) {
             self.popups = false;
         }
-        // The user's own answer about trust settles the question too, and a next one follows from it.
-        if is_settled && !matches!(closed, Closed::Next(_)) {
+        if is_settled {
             return;
         }
         match closed {
             Closed::Done => {}
             Closed::Again => self.waiting.push_front(asked),
-            Closed::Next(next) => self.waiting.push_front(*next),
             Closed::Dismissed | Closed::Unsupported => self.tell_waits(&asked).await,
         }
     }
@@ -394,7 +454,7 @@ impl Delivery {
             return;
         }
         let waiting = match asked {
-            UserPrompt::Trust(_) | UserPrompt::Delegation(_) => 0,
+            UserPrompt::Trust(_) | UserPrompt::File(_) => 0,
             UserPrompt::Approval(..) | UserPrompt::Question(..) => self.waiting.len(),
         };
         let settled = CancellationToken::new();
@@ -417,7 +477,8 @@ impl Delivery {
 
 /// Returns the message for a request's end; none while it continues.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
-    let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
+    let detail =
+        result.or(reason).map(|detail| format!(": {}", one_line(detail, MESSAGE))).unwrap_or_default();
     let (kind, advice) = match state {
         TaskState::Completed | TaskState::Cancelled => (MessageType::INFO, ""),
         TaskState::Failed => (MessageType::ERROR, ""),
@@ -483,30 +544,18 @@ async fn popup(
             let question_id = question.question_id.clone();
             services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
-        UserPrompt::Trust(_) if choice == TRUST => {
-            let question = match customization::grant(session, services, Grant::Workspace).await {
-                Ok(report) => TeamQuestion::from_report(report),
-                Err(error) => {
-                    session.tell(MessageType::ERROR, &error.message).await;
-                    None
-                }
+        UserPrompt::Trust(_) | UserPrompt::File(_) => {
+            let grant = match asked {
+                UserPrompt::File(question) => question.grant(&choice),
+                _ => (choice == TRUST).then_some(Grant::Workspace),
             };
-            return question
-                .map_or(Closed::Done, |question| Closed::Next(Box::new(UserPrompt::Delegation(question))));
-        }
-        UserPrompt::Delegation(TeamQuestion { path, digest, .. })
-            if [LET_DELEGATE, NO_DELEGATION].contains(&choice.as_str()) =>
-        {
-            let grant = match choice == LET_DELEGATE {
-                true => Grant::File { path: path.clone(), digest: Some(*digest) },
-                false => Grant::RefusedDelegation { digest: *digest },
-            };
-            if let Err(error) = customization::grant(session, services, grant).await {
+            if let Some(grant) = grant
+                && let Err(error) = customization::grant(session, services, grant).await
+            {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
             return Closed::Done;
         }
-        UserPrompt::Trust(_) | UserPrompt::Delegation(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
@@ -614,6 +663,8 @@ mod tests {
     fn only_the_end_of_a_task_is_told() {
         let told = |state| ending(state, Some("42"), None).map(|(_, message)| message);
         assert_eq!(told(TaskState::Completed).as_deref(), Some("completed: 42"));
+        let (_, message) = ending(TaskState::Interrupted, None, Some(&"long ".repeat(99))).unwrap();
+        assert!(message.ends_with("…. Run roo.resume to continue."), "{message}");
         assert_eq!(told(TaskState::Running), None);
     }
 }

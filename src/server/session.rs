@@ -30,7 +30,7 @@ use roo_protocol::PROTOCOL_VERSION;
 use roo_text::render::one_line;
 use roo_workspace::{AttachedEditor, Documents, Editor};
 
-/// The longest message, in characters: editors show one line.
+/// The longest title or result within a message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;
 /// Time limit for tasks to stop when the client asks for an orderly shutdown.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
@@ -259,9 +259,10 @@ impl Session {
         json!({ "kind": if markdown { "markdown" } else { "plaintext" }, "value": text })
     }
 
-    /// Shows the user a message.
+    /// Shows the user a message, whole: what it says last, such as what to run next, may be what they need. Who puts a long
+    /// text into it cuts that to [`MESSAGE`].
     pub(super) async fn tell(&self, kind: MessageType, message: &str) {
-        self.client.show_message(kind, one_line(&format!("roo: {message}"), MESSAGE)).await;
+        self.client.show_message(kind, one_line(&format!("roo: {message}"), usize::MAX)).await;
     }
 
     /// The client's settings have changed. A client that can be asked is asked, as at the start; what another one says

@@ -1235,6 +1235,29 @@ mod plain {
     }
 
     #[test]
+    fn what_an_answer_allows_from_now_on_is_told_whole_before_it_counts() {
+        let command = "cargo build --release --features one,two,three && ./target/release/thing --with-some-option=value \
+                       --another-option=another-value --third /a/b/c/d/e";
+        let home = Home::playing(&format!(
+            "turns: [{{ calls: [{{ tool: execute_command, params: {{ command: \"{command}\" }} }}] }}]"
+        ));
+        home.configure("autoApprove: { execute: { mode: rules } }\n");
+        let mut client = Client::start(&home, Options::helix());
+        client.command("roo.newTask", json!({ "prompt": "Build", "mode": "code" }));
+        client.message("roo.approve");
+        let always = json!({ "command": "roo.approve", "arguments": [{ "optionId": "allow_always" }] });
+        client.refused("workspace/executeCommand", always);
+        let told = client.message("nothing was answered yet");
+        let told = told["message"].as_str().unwrap();
+        assert!(told.chars().count() > 200 && !told.contains('…'), "{told}");
+        assert!(told.contains("until you revoke it"), "{told}");
+        assert!(told.ends_with("Run the command again if that is what you want"), "{told}");
+        client.command("roo.cancel", Value::Null);
+        client.message("cancelled");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn progress_begins_tells_and_ends() {
         let home = Home::playing(WRITES);
         let mut client = Client::start(&home, Options::plain());
@@ -1570,6 +1593,66 @@ mod customization {
         let mut client = Client::start(&home, Options::plain());
         assert_eq!(client.command("roo.trust", Value::Null)["pendingApprovals"], json!([]));
         assert!(client.popups.is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    /// Gives two built-in modes more than they have.
+    fn widening_modes() -> String {
+        let mode = |slug: &str| POET.replace("poet", slug).replace("[read]", "[read, edit, command, mcp]");
+        mode("ask") + &mode("architect").replace("customModes:\n", "")
+    }
+
+    #[test]
+    fn a_plain_client_is_asked_whether_it_approves_a_file_that_gives_more() {
+        let home = Home::playing(HELLO);
+        std::fs::write(home.work(".roomodes"), widening_modes()).unwrap();
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Trust this workspace" }));
+        let popup = client.popup();
+        let text = popup["params"]["message"].as_str().unwrap();
+        let begin = "Roo: approve .roomodes as it is now? the mode 'ask' would get more than it has: ";
+        assert!(text.starts_with(begin) && text.contains("; the mode 'architect' would"), "{text}");
+        assert!(!text.contains('…'), "{text}");
+        let titles = json!([{ "title": "Later" }, { "title": "Approve this version" }]);
+        assert_eq!(popup["params"]["actions"], titles);
+        client.reply(&popup, json!({ "title": "Later" }));
+        // The other question about the file follows.
+        let popup = client.popup();
+        assert!(popup["params"]["message"].as_str().unwrap().contains("delegate to each other"), "{popup}");
+        client.reply(&popup, json!({ "title": "No" }));
+        let waits = |client: &mut Client| {
+            let report = client.command("roo.trust", Value::Null);
+            let kinds = report["pendingApprovals"].as_array().unwrap().iter().map(|it| it["kind"].clone());
+            kinds.collect::<Vec<_>>()
+        };
+        eventually("the answer", || waits(&mut client) == ["file"]);
+        assert!(client.popups.is_empty(), "what was put off is not asked again by itself");
+        assert_eq!(client.shut_down(), 0);
+
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Approve this version" }));
+        eventually("the approval", || waits(&mut client).is_empty());
+        assert!(client.popups.is_empty(), "the refusal is kept");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_file_is_approved_by_commands_alone() {
+        let home = Home::playing(HELLO);
+        std::fs::write(home.work(".roomodes"), widening_modes()).unwrap();
+        let mut client = Client::start(&home, Options::helix());
+        client.message("Run roo.trustWorkspace if you trust it.");
+        client.command("roo.trustWorkspace", Value::Null);
+        client.message("this workspace is trusted; .roomodes waits for approval: the mode 'ask' would");
+        let report = client.command("roo.trustWorkspace", json!(".roomodes"));
+        let digest = report["pendingApprovals"][0]["digest"].as_str().unwrap();
+        let told = client.message("To approve its current version");
+        let told = told["message"].as_str().unwrap();
+        assert!(told.contains(&format!("and the digest {digest}")), "{told}");
+        client.command("roo.trustWorkspace", json!({ "path": ".roomodes", "digest": digest }));
+        client.message(".roomodes is approved in its current version");
         assert_eq!(client.shut_down(), 0);
     }
 
