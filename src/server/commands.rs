@@ -24,7 +24,7 @@ use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
 use roo_protocol::customization::{PendingKind, PendingTrust, TrustReport};
 use roo_protocol::error::ErrorKind;
-use roo_protocol::event::OptionKind;
+use roo_protocol::event::{OptionKind, Suggestion};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
 use roo_protocol::review::{Hunk, HunkDecision};
 use roo_protocol::task::{
@@ -558,9 +558,10 @@ fn answered(answer: &AnswerResult, what: &str) -> String {
 }
 
 async fn answer(session: &Session, services: &WorkspaceServices, argument: &Value) -> Result<CommandOutcome> {
-    // A number picks a suggestion.
-    let choice = argument.as_u64();
-    let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
+    let fields: Fields = match argument {
+        Value::Number(_) | Value::Bool(_) => Fields::default(),
+        _ => read(argument, "text")?,
+    };
     let fits = |task: &TaskSnapshot| {
         task.question
             .as_ref()
@@ -570,25 +571,25 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
     let Some(question) = waiting(services, fits).await?.and_then(|waiting| waiting.task.question) else {
         return Err(nothing("no question waits for an answer"));
     };
-    let text = match choice {
-        Some(number) => usize::try_from(number)
-            .ok()
-            .and_then(|number| question.suggestions.get(number.checked_sub(1)?))
-            .map(|suggestion| suggestion.text.clone())
-            .ok_or_else(|| {
-                Error::invalid_params(format!("there are {} suggestions", question.suggestions.len()))
-            })?,
-        None => match fields.text {
-            Some(text) if !text.trim().is_empty() => text,
-            _ => {
-                return Err(Error::invalid_params("roo.answer needs a `text` or the number of a suggestion"));
-            }
-        },
+    let text = bare_answer(argument, &question.suggestions).or(fields.text);
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+        return Err(Error::invalid_params("roo.answer needs a `text` or the number of a suggestion"));
     };
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
     let answer = services.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text)))
+}
+
+/// Reads an answer that is neither text nor object, as clients make of what is typed where they read arguments as JSON: the
+/// number of a suggestion, or else what was typed.
+fn bare_answer(argument: &Value, suggestions: &[Suggestion]) -> Option<String> {
+    let place = argument.as_u64().and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    match (place.and_then(|place| suggestions.get(place)), argument) {
+        (Some(suggestion), _) => Some(suggestion.text.clone()),
+        (None, Value::Number(_) | Value::Bool(_)) => Some(argument.to_string()),
+        (None, _) => None,
+    }
 }
 
 async fn cancel(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
@@ -1090,6 +1091,28 @@ mod tests {
         assert_eq!(fields.task_id, Some(TaskId::new("t")));
         let fields: Fields = read(&Value::Null, "text").unwrap();
         assert!(fields.text.is_none());
+    }
+
+    #[test]
+    fn a_number_is_the_place_of_a_suggestion_or_the_answer_itself() {
+        let suggestion = |text: &str| Suggestion { text: text.to_owned(), mode: None };
+        let suggestions = ["80", "443"].map(suggestion);
+        let cases = [
+            (json!(1), Some("80")),
+            (json!(2), Some("443")),
+            (json!(0), Some("0")),
+            (json!(3), Some("3")),
+            (json!(8080), Some("8080")),
+            (json!(-1), Some("-1")),
+            (json!(3.5), Some("3.5")),
+            (json!(true), Some("true")),
+            (json!("1"), None),
+            (json!({ "text": "1" }), None),
+            (Value::Null, None),
+        ];
+        for (argument, text) in cases {
+            assert_eq!(bare_answer(&argument, &suggestions).as_deref(), text, "{argument}");
+        }
     }
 
     #[test]

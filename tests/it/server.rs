@@ -1209,6 +1209,12 @@ mod plain {
         client.command("roo.answer", json!(2));
         client.message("completed: That.");
         client.reply(&popup, Value::Null);
+        client.command("roo.newTask", json!({ "prompt": "Ask me", "mode": "code" }));
+        let popup = client.popup();
+        client.command("roo.answer", json!(8080));
+        client.message("answered: Which?");
+        client.message("completed: Something else.");
+        client.reply(&popup, Value::Null);
         assert_eq!(client.shut_down(), 0);
     }
 
