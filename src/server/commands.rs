@@ -306,7 +306,7 @@ async fn send_prompt(
         let text = task_document::written(session, &fields.uri).await?;
         let argument = json!({ "approvalId": approval_id, "digest": fields.digest, "text": text });
         let outcome = respond(session, services, &argument, OptionKind::RejectOnce).await?;
-        task_document::take(session, &fields.uri, text);
+        task_document::take(session, &fields.uri, text).await;
         return Ok(outcome);
     }
     match task_document::send_prompt(session, services, &fields.uri).await? {

@@ -283,6 +283,77 @@ fn a_request_is_written_from_a_selection() {
     assert_eq!(client.shut_down(), 0);
 }
 
+/// Saves a document as it is, as its user does.
+fn save(client: &mut Client, document: &str) {
+    std::fs::write(document.strip_prefix("file://").unwrap(), &client.documents[document].text).unwrap();
+    client.notify("textDocument/didSave", json!({ "textDocument": { "uri": document } }));
+}
+
+#[test]
+fn a_request_that_was_saved_and_sent_does_not_come_back_from_disk() {
+    let done = "{ tool: attempt_completion, params: { result: Greeted. } }";
+    let home = Home::playing(&format!("turns: [{{ calls: [{done}] }}]"));
+    std::fs::write(home.work("a.sh"), "1\n2\n").unwrap();
+    let mut client = Client::start(&home, plain());
+    let file = client.open(&home.work("a.sh"), "1\n2\n");
+    client.choose(&file, 0..1, "write a request about line 1");
+    let (document, text) = client.until_document(NEW, "- [a.sh, line 1](");
+    client.append(&document, "Greet politely\n");
+    save(&mut client, &document);
+    client.choose(&document, lines(&text)..lines(&text), "send the prompt");
+    client.until_document(TASK, "Greeted.");
+    client.pump("an empty new request", |client| {
+        prompt(&client.documents[&document].text).trim().is_empty().then_some(())
+    });
+    // Closed without saving, by an editor that ends.
+    client.close(&document);
+    assert_eq!(client.shut_down(), 0);
+
+    let mut client = Client::start(&home, plain());
+    let file = client.open(&home.work("a.sh"), "1\n2\n");
+    client.choose(&file, 1..2, "write a request about line 2");
+    let (document, text) = client.until_document(NEW, "- [a.sh, line 2](");
+    assert!(!text.contains("line 1]") && !text.contains("Greet"), "{text}");
+    // What was saved and not sent is still there.
+    client.append(&document, "Greet again\n");
+    save(&mut client, &document);
+    client.close(&document);
+    client.command("roo.newTask", Value::Null);
+    let (_, text) = client.until_document(NEW, "Greet again");
+    assert!(text.contains("line 2]"), "{text}");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn an_answer_that_was_saved_and_sent_does_not_come_back_from_disk() {
+    for ends in [false, true] {
+        let home = Home::playing(SCENARIO);
+        let mut client = Client::start(&home, plain());
+        begin(&mut client, "Greet.", "orchestrator");
+        let (document, _) = client.until_document(TASK, "### Question: How polite?");
+        client.append(&document, "Formal\n");
+        save(&mut client, &document);
+        let end = lines(&client.documents[&document].text);
+        client.choose(&document, end..end, "send the prompt");
+        let (_, text) = client.until_document(TASK, "### Waits for you: Create new.txt");
+        assert_eq!(prompt(&text).trim(), "", "{text}");
+        let file = Path::new(document.strip_prefix("file://").unwrap());
+        let on_disk = || prompt(&std::fs::read_to_string(file).unwrap()).trim().to_owned();
+        assert_eq!(on_disk(), "Formal");
+        if ends {
+            client.kill();
+            client = Client::start(&home, plain());
+            client.command("roo.openTask", Value::Null);
+            let (_, text) = client.until_document(TASK, "*Interrupted.");
+            assert_eq!(prompt(&text).trim(), "", "{text}");
+        } else {
+            client.close(&document);
+        }
+        eventually("a document without what was sent", || on_disk().is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+}
+
 #[test]
 fn a_comment_and_a_finding_begin_requests() {
     let home = Home::playing(

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
 use super::transcript::{MarkKind, Rendering};
-use super::{TaskDocument, prompt};
+use super::{LARGEST, TaskDocument, prompt, sent_text};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
 use crate::view::Prompt;
@@ -19,7 +19,7 @@ use roo_durable::PrivateFile;
 use roo_engine::engine::Follower;
 use roo_mcp::{ServerStatus, Statuses};
 use roo_protocol::event::{Event, EventParams};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::{Range, TaskSnapshot, TaskState};
 use roo_text::position::Positions;
@@ -34,8 +34,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 const CHANGE: Duration = Duration::from_secs(5);
 /// Number of refusals of an edit after which the document is written to disk.
 const REFUSALS: u32 = 3;
-/// The largest document that is read back from the disk, in bytes.
-const LARGEST: u64 = 64 << 20;
 
 /// `textDocument/publishDiagnostics`, with a document's URI as its editor spells it.
 enum PublishDiagnostics {}
@@ -196,7 +194,10 @@ impl Delivery {
     fn wanted(&self, text: &str, rendering: &Rendering) -> String {
         let mut texts = self.document.texts();
         let users = text.get(prompt::start(text, &texts.known())..).unwrap_or_default();
+        let was_sent = texts.sent_on_disk.is_some_and(|sent| sent == Digest::of(text));
         let users = match &texts.taken {
+            // Saved before it was sent, and opened or read again.
+            _ if was_sent => String::new(),
             // What was sent has done its work; what was typed since stays.
             Some(taken) => match users.find(taken.as_str()) {
                 Some(at) => [users[..at].trim_end(), &users[at + taken.len()..]].concat(),
@@ -290,10 +291,15 @@ impl Delivery {
         let wanted = self.wanted(&old, rendering);
         if old != wanted {
             let (file, bytes) = (PrivateFile::new(&self.document.path), wanted.clone());
-            let written = tokio::task::spawn_blocking(move || file.replace(bytes.as_bytes()));
+            let written = tokio::task::spawn_blocking(move || {
+                file.replace(bytes.as_bytes())?;
+                sent_text::forget(file.path());
+                Ok(())
+            });
             if let Err(error) = written.await.map_err(io::Error::other).flatten() {
                 return self.unwritten(&error);
             }
+            self.document.texts().sent_on_disk = None;
         }
         self.arrived(rendering);
         true

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use super::transcript::{MarkdownTranscript, Rendering};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{Digest, TaskId};
 use roo_workspace::path_of;
 
 /// The document's name in the directory of its request.
@@ -61,6 +61,8 @@ pub(super) struct Texts {
     pub(super) sent: Arc<Rendering>,
     /// A prompt that was sent to the task, to be taken out.
     pub(super) taken: Option<String>,
+    /// Of all that was on disk when a prompt was last sent: what it has there below the heading was sent.
+    pub(super) sent_on_disk: Option<Digest>,
 }
 
 impl Texts {

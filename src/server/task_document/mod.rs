@@ -3,7 +3,7 @@
 //!
 //! `transcript` makes the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
 //! the text to the editor, or to the disk where no editor has it open. `new_request` is the document in which
-//! a request is written that has not begun. What an editor shows in both: `symbols`, `hover`, `completion`,
+//! a request is written that has not begun. `sent_text` knows what a closed document still has of prompts that were sent. What an editor shows in both: `symbols`, `hover`, `completion`,
 //! `actions`.
 
 mod actions;
@@ -13,6 +13,7 @@ mod documents;
 mod hover;
 mod new_request;
 mod prompt;
+mod sent_text;
 mod symbols;
 mod transcript;
 
@@ -27,7 +28,7 @@ use tower_lsp::jsonrpc::{Error, Request, Result};
 use tower_lsp::ls_types::MessageType;
 
 pub(super) use self::documents::TaskDocuments;
-use self::documents::{FILE, TaskDocument, request_of};
+use self::documents::{FILE, TaskDocument, Texts, request_of};
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::transcript::{MarkdownTranscript, Rendering};
@@ -49,6 +50,8 @@ use roo_workspace::path_of;
 const CONDENSING: &str =
     "Earlier turns are summarised before the next model request. The question still waits for an answer.";
 
+/// The largest document that is read back from the disk, in bytes.
+const LARGEST: u64 = 64 << 20;
 /// Time limit for the first text of a document.
 const FIRST: Duration = Duration::from_secs(5);
 
@@ -66,11 +69,13 @@ async fn begin(
             let follower = services.engine.follow(&root, 0).await;
             let follower = follower.map_err(|error| engine_failure(&error, Some(&root)))?;
             let roots = services.engine.workspace().roots().paths().map(Path::to_path_buf).collect();
+            let path = services.directory.request(&root).path().join(FILE);
+            let texts = Texts { sent_on_disk: sent_text::known(&path).await, ..Texts::default() };
             let document = Arc::new(TaskDocument {
-                path: services.directory.request(&root).path().join(FILE),
+                path,
                 root: root.clone(),
                 transcript: Mutex::new(MarkdownTranscript::new(roots)),
-                texts: Mutex::default(),
+                texts: Mutex::new(texts),
                 begun: watch::Sender::new(false),
                 wake: Notify::new(),
             });
@@ -157,7 +162,7 @@ pub(super) async fn send_prompt(
     let Some(document) = session.task_documents.find(uri) else { return Err(not_a_document(uri)) };
     let (mode, text) = prompt::mode_of(&whole, is_mode);
     let task = tell(session, services, &document, mode, text).await?;
-    take(session, uri, whole);
+    take(session, uri, whole).await;
     Ok(Sent::Told(task))
 }
 
@@ -175,9 +180,12 @@ pub(super) async fn written(session: &Session, uri: &str) -> Result<String> {
 }
 
 /// Takes a text that was sent out of the document in which it was written.
-pub(super) fn take(session: &Session, uri: &str, text: String) {
+pub(super) async fn take(session: &Session, uri: &str, text: String) {
     if let Some(document) = session.task_documents.find(uri) {
-        document.texts().taken = Some(text);
+        let sent_on_disk = sent_text::remember(&document.path, LARGEST).await;
+        let mut texts = document.texts();
+        (texts.taken, texts.sent_on_disk) = (Some(text), sent_on_disk);
+        drop(texts);
         document.wake.notify_one();
     }
 }

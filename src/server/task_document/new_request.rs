@@ -2,6 +2,7 @@
 //! There is one for each workspace.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,13 @@ use tokio::time::timeout;
 use tower_lsp::jsonrpc::Result;
 
 use super::prompt::HEADING;
-use super::{described, lines, prompt};
+use super::{described, lines, prompt, sent_text};
 use crate::server::editor::ClientEditor;
 use crate::server::failure;
 use crate::server::session::{Session, WorkspaceServices};
 use roo_durable::PrivateFile;
 use roo_protocol::error::ErrorKind;
+use roo_protocol::ids::Digest;
 use roo_protocol::task::{ContextItem, Position, Range};
 use roo_text::position::Positions;
 use roo_workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
@@ -45,7 +47,7 @@ pub(super) struct NewRequest {
 }
 
 impl NewRequest {
-    /// The one of this workspace, as it is in the editor or on disk.
+    /// The one of this workspace, as it is in the editor or on disk. What is on disk and was sent counts as nothing.
     async fn new(session: &Session, services: &WorkspaceServices) -> Result<Self> {
         let path = services.directory.path().join(FILE);
         let open = session.documents.get(&file_uri(&path));
@@ -55,7 +57,10 @@ impl NewRequest {
                 let file = PrivateFile::new(&path);
                 let read = tokio::task::spawn_blocking(move || file.read(LARGEST)).await;
                 let bytes = read.ok().and_then(std::result::Result::ok).flatten().unwrap_or_default();
-                String::from_utf8(bytes).unwrap_or_default()
+                match sent_text::known(&path).await {
+                    Some(sent) if sent == Digest::of(&bytes) => String::new(),
+                    _ => String::from_utf8(bytes).unwrap_or_default(),
+                }
             }
         };
         Ok(Self { path, text, open })
@@ -112,7 +117,12 @@ impl NewRequest {
             };
         }
         let file = PrivateFile::new(&self.path);
-        let written = tokio::task::spawn_blocking(move || file.replace(text.as_bytes())).await;
+        let written = tokio::task::spawn_blocking(move || {
+            file.replace(text.as_bytes())?;
+            sent_text::forget(file.path());
+            Ok::<_, io::Error>(())
+        })
+        .await;
         match written {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(failed(format!("can't write {}: {error}", self.path.display()))),
@@ -143,9 +153,10 @@ pub(in crate::server) async fn add_context(
 
 /// Empties the document once its request has begun.
 pub(in crate::server) async fn empty(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
-    if let Ok(request) = NewRequest::new(session, services).await
-        && let Err(error) = request.replace(session, written(&[], None, "\n")).await
-    {
+    let Ok(request) = NewRequest::new(session, services).await else { return };
+    // Before it is gone from the editor, which may be closed at once.
+    sent_text::remember(&request.path, LARGEST).await;
+    if let Err(error) = request.replace(session, written(&[], None, "\n")).await {
         tracing::warn!(%error, "the text that was sent could not be removed from the document for new requests");
     }
 }
