@@ -5,17 +5,19 @@
 //! wherever it comes from. A popup that is closed answers nothing.
 //!
 //! There is one popup at a time: some clients put the next one over it, where a key that is meant for one answers the other.
-//! A popup that is no longer needed is taken away, and only when the client has let go of it comes the next one.
+//! A popup that is no longer needed is taken away, and only when the client has let go of it comes the next one. Where the
+//! client does not, what waits behind it comes as a message.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
-use super::popup::show_popup;
+use super::popup::{PATIENCE, show_popup};
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{RESUME, commands, customization, task_document};
@@ -188,6 +190,11 @@ impl UserPrompt {
         one_line(&text, usize::MAX)
     }
 
+    /// Asks it without a popup.
+    fn message(&self) -> String {
+        format!("{} {}", self.text(0), self.hint())
+    }
+
     /// Explains how to answer without a popup.
     fn hint(&self) -> &'static str {
         match self {
@@ -245,6 +252,8 @@ enum Notice {
     Waits(UserPrompt),
     /// The user has granted or revoked trust, wherever they were asked.
     TrustChanged,
+    /// The client keeps a popup that was taken away, and others wait behind it.
+    Silenced,
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -263,6 +272,7 @@ pub(super) async fn accompany(
         waiting: VecDeque::new(),
         found_waiting: HashSet::new(),
         asked_of_workspace: HashSet::new(),
+        told: HashSet::new(),
         open: None,
     };
     session.spawn(delivery.run(notices));
@@ -333,6 +343,8 @@ struct Delivery {
     /// The ids of what was asked about the workspace's trust and its files, and has no answer. It is asked once for each
     /// start: what was put off comes again next time.
     asked_of_workspace: HashSet<String>,
+    /// The ids of what waits and was told as a message meanwhile.
+    told: HashSet<String>,
     open: Option<OpenPopup>,
 }
 
@@ -341,6 +353,8 @@ struct OpenPopup {
     id: String,
     /// Its question was answered elsewhere.
     settled: CancellationToken,
+    /// When that was; none where it still waits for its answer.
+    settled_at: Option<Instant>,
 }
 
 impl Delivery {
@@ -359,6 +373,7 @@ impl Delivery {
                 // The session has the sender, so there is always one.
                 _ = trust.changed() => Some(Notice::TrustChanged),
                 notice = notices.recv() => notice,
+                () = self.silenced() => Some(Notice::Silenced),
             };
             let Some(notice) = notice else { return };
             if matches!(notice, Notice::Event(..)) && self.asks_for_trust() {
@@ -370,6 +385,7 @@ impl Delivery {
             }
             match notice {
                 Notice::TrustChanged => self.ask_of_workspace(false).await,
+                Notice::Silenced => self.tell_what_waits().await,
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
                 Notice::Waits(asked) => {
@@ -401,6 +417,27 @@ impl Delivery {
         self.asked_of_workspace = ids;
     }
 
+    /// Returns when the client has had its time to let go of a popup, and the user has not been told of all that waits
+    /// behind it.
+    async fn silenced(&self) {
+        let is_untold = |asked: &UserPrompt| !self.told.contains(asked.id());
+        match self.open.as_ref().and_then(|open| open.settled_at) {
+            Some(settled_at) if self.waiting.iter().any(is_untold) => {
+                sleep_until(settled_at + PATIENCE).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Tells the user of all that waits, once. It comes as a popup all the same when the client lets go of the other one.
+    async fn tell_what_waits(&mut self) {
+        for asked in &self.waiting {
+            if self.told.insert(asked.id().to_owned()) {
+                self.tell_waits(asked).await;
+            }
+        }
+    }
+
     /// Returns whether the question about trust is open, or waits.
     fn asks_for_trust(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.id == TRUST_ID)
@@ -428,8 +465,10 @@ impl Delivery {
     /// This question is no more.
     fn settle(&mut self, id: &str) {
         self.waiting.retain(|asked| asked.id() != id);
-        if let Some(open) = self.open.as_ref().filter(|open| open.id == id) {
+        self.told.remove(id);
+        if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
             open.settled.cancel();
+            open.settled_at.get_or_insert_with(Instant::now);
         }
     }
 
@@ -458,7 +497,7 @@ impl Delivery {
             UserPrompt::Approval(..) | UserPrompt::Question(..) => self.waiting.len(),
         };
         let settled = CancellationToken::new();
-        self.open = Some(OpenPopup { id: asked.id().to_owned(), settled: settled.clone() });
+        self.open = Some(OpenPopup { id: asked.id().to_owned(), settled: settled.clone(), settled_at: None });
         let (session, services) = (Arc::clone(&self.session), Arc::clone(&self.services));
         let notices = self.notices.clone();
         self.session.spawn(async move {
@@ -470,8 +509,7 @@ impl Delivery {
 
     async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
-        let message = format!("{} {}", asked.text(0), asked.hint());
-        self.session.client.show_message(MessageType::INFO, message).await;
+        self.session.client.show_message(MessageType::INFO, asked.message()).await;
     }
 }
 
@@ -500,7 +538,8 @@ async fn popup(
     let opened =
         matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
     let (text, choices) = (asked.text(waiting), asked.choices(opened));
-    let answer = show_popup(session, MessageType::INFO, text, choices, settled).await;
+    let meanwhile = asked.message();
+    let answer = show_popup(session, MessageType::INFO, text, choices, settled, Some(&meanwhile)).await;
     let choice = match answer {
         Ok(Some(choice)) => choice.title,
         Ok(None) => return Closed::Dismissed,
@@ -575,7 +614,7 @@ async fn popup(
 /// Asks once more before an answer counts that is not about one call alone.
 async fn confirms(session: &Session, scope: &str, name: &str, settled: &CancellationToken) -> bool {
     let choices = [BACK, name].map(str::to_owned).into();
-    let answer = show_popup(session, MessageType::WARNING, scope.to_owned(), choices, settled).await;
+    let answer = show_popup(session, MessageType::WARNING, scope.to_owned(), choices, settled, None).await;
     matches!(answer, Ok(Some(choice)) if choice.title == name)
 }
 

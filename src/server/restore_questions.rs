@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::MessageType;
 
-use super::popup::show_popup;
+use super::popup::{ANOTHER_IS_OPEN, show_popup};
 use super::session::{Session, WorkspaceServices};
 use roo_protocol::checkpoint::{
     CheckpointRestoreParams, CheckpointRestoreResult, FileDiff, RestoreConflicts, RestoreScope, RestoreWhat,
@@ -53,7 +53,8 @@ async fn restore(
     let choices = [CANCEL, RESTORE].map(str::to_owned).into();
     let never = CancellationToken::new();
     let question = format!("roo: {question}");
-    let answer = show_popup(session, MessageType::WARNING, question, choices, &never).await;
+    let answer =
+        show_popup(session, MessageType::WARNING, question, choices, &never, Some(ANOTHER_IS_OPEN)).await;
     let answer = answer.map_err(|error| format!("the editor can't ask whether to restore: {error}"))?;
     if answer.is_none_or(|answer| answer.title != RESTORE) {
         return Ok(None);

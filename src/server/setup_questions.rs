@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::MessageType;
 
-use super::popup::show_popup;
+use super::popup::{ANOTHER_IS_OPEN, show_popup};
 use super::profiles;
 use super::session::{Session, WorkspaceServices};
 use crate::model_setup::{
@@ -136,7 +136,15 @@ async fn ask_model(session: &Session, profile: Profile) -> Result<Option<(String
 async fn choose(session: &Session, question: &str, choices: Vec<String>) -> Result<Option<String>, String> {
     let choices = [vec![CANCEL.to_owned()], choices].concat();
     let never = CancellationToken::new();
-    let answer = show_popup(session, MessageType::INFO, format!("roo: {question}"), choices, &never).await;
+    let answer = show_popup(
+        session,
+        MessageType::INFO,
+        format!("roo: {question}"),
+        choices,
+        &never,
+        Some(ANOTHER_IS_OPEN),
+    )
+    .await;
     match answer {
         Ok(answer) => Ok(answer.map(|choice| choice.title).filter(|title| title != CANCEL)),
         Err(_) => Err("your editor can't ask; run `roo-lsp setup` in a terminal, or roo.setUpModel with provider and model"

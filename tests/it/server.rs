@@ -1196,6 +1196,30 @@ mod plain {
     }
 
     #[test]
+    fn a_popup_that_the_client_never_closes_silences_nothing() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let kept = client.popup();
+        client.command("roo.deny", json!("not now"));
+        client.message("completed: Refused.");
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let told = client.message("Run roo.approve, roo.deny or roo.showDiff.");
+        assert!(told["message"].as_str().unwrap().starts_with("roo asks: Create new.txt"), "{told}");
+        client.command("roo.setUpModel", json!({}));
+        client.message("another question is still open in your editor");
+        assert!(client.popups.is_empty(), "one popup at a time");
+        assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
+        client.message("completed: Written.");
+        // What is still a question comes when the client lets go of the first one.
+        client.reply(&kept, Value::Null);
+        let setup = client.popup();
+        assert_eq!(setup["params"]["message"], "roo: Who serves the model?");
+        client.reply(&setup, Value::Null);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn a_question_is_answered_by_a_popup_or_by_the_number_of_a_suggestion() {
         let home = Home::playing(ASKS);
         let mut client = Client::start(&home, Options::plain());
