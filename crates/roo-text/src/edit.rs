@@ -2,6 +2,8 @@
 //!
 //! Models write LF; a file keeps the line ends and the byte order mark that it has.
 
+mod loose;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -106,6 +108,20 @@ pub enum EditError {
         /// Number of places.
         found: usize,
     },
+    /// It occurs with other indentation, and it can't be told how far a new line is to be indented.
+    #[error(
+        "The searched text is at line {line}, but is indented differently there, so it is unclear how far `{unclear}` \
+         is to be indented. Write both texts with the indentation of the file:\n{}",
+        .numbered.trim_end_matches('\n')
+    )]
+    Indentation {
+        /// First line, from 1.
+        line: usize,
+        /// The new line.
+        unclear: String,
+        /// The lines of the file with their numbers.
+        numbered: String,
+    },
     /// The regular expression can't be read or is too large.
     #[error("The regular expression can't be used: {0}")]
     Regex(String),
@@ -168,7 +184,7 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
         return Err(EditError::Empty("search for"));
     }
     let pattern = Pattern::new(request)?;
-    let (mark, body) = lines::split_bom(text);
+    let (_, body) = lines::split_bom(text);
     let count = lines::count(body);
     if let Some(range) = request.range.filter(|range| range.start > count.max(1)) {
         return Err(EditError::NoLine { line: range.start, count: Some(count) });
@@ -181,11 +197,18 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
     if request.occurrences == Occurrences::One && matches.len() > 1 {
         return Err(EditError::Several { lines: line_numbers(&plain.text, &matches) });
     }
+    let replaced = with_replacements(text, &plain, &matches)?;
+    Ok(Replaced { text: replaced, count: matches.len(), decoded: false, loose: false })
+}
+
+/// The text with a replacement of each match.
+fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result<String, EditError> {
+    let (mark, body) = lines::split_bom(text);
     let mut ends = LineEnds { body, eol: Eol::Lf, known_to: 0, dominant: lines::dominant_eol(body) };
     let mut replaced = String::with_capacity(text.len());
     replaced.push_str(mark);
     let mut done = 0;
-    for (at, replacement) in &matches {
+    for (at, replacement) in matches {
         let (start, end) = (plain.original(at.start), plain.original(at.end));
         replaced.push_str(&body[done..start]);
         match replacement.contains('\n') {
@@ -195,14 +218,11 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
         done = end;
     }
     replaced.push_str(&body[done..]);
-    if replaced == text {
-        return Err(EditError::Unchanged);
-    }
-    Ok(Replaced { text: replaced, count: matches.len(), decoded: false, loose: false })
+    if replaced == text { Err(EditError::Unchanged) } else { Ok(replaced) }
 }
 
 /// Replaces a text in exactly as many places as expected: where it stands as it is; else where it differs in white space within
-/// lines, or where lines end elsewhere.
+/// lines, or where lines end elsewhere. In such a place new lines are indented as those of the file are.
 ///
 /// # Errors
 /// [`EditError`], worded for the model.
@@ -224,52 +244,16 @@ pub fn replace_expected(text: &str, request: &ExpectedReplacement) -> Result<Rep
         Err(error @ EditError::NotFound { .. }) if !search.trim().is_empty() => error,
         found => return found.and_then(as_expected),
     };
-    // White space around the searched text is the file's, which keeps it.
-    let mut put = replacement.as_str();
-    if search.starts_with(char::is_whitespace) {
-        put = put.trim_start();
+    let decoded = || {
+        let search = entities::decode(search)?;
+        let replace = entities::decode(replacement).unwrap_or_else(|| replacement.clone());
+        Some(ExpectedReplacement { search, replace, count: *expected })
+    };
+    if let Some(found) = loose::replace(text, request)? {
+        return Ok(found);
     }
-    if search.ends_with(char::is_whitespace) {
-        put = put.trim_end();
-    }
-    for pattern in [with_any_blanks(search.trim()), with_any_white_space(search)] {
-        let loose = Replacement {
-            search: pattern,
-            // Groups are not meant.
-            replace: put.replace('$', "$$"),
-            use_regex: true,
-            ..literal.clone()
-        };
-        match replace(text, &loose) {
-            Err(EditError::NotFound { .. } | EditError::NoMatch(_) | EditError::Regex(_)) => {}
-            found => return found.and_then(as_expected).map(|found| Replaced { loose: true, ..found }),
-        }
-    }
-    Err(not_found)
-}
-
-/// A pattern of a text in which the length of white space doesn't matter.
-fn with_any_blanks(text: &str) -> String {
-    let mut pattern = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let blank = rest.len() - rest.trim_start().len();
-        let (space, behind) = rest.split_at(blank);
-        let word = behind.find(char::is_whitespace).unwrap_or(behind.len());
-        pattern.push_str(match space {
-            "" => "",
-            space if space.contains('\n') => r"\s+",
-            _ => r"[\t ]+",
-        });
-        pattern.push_str(&regex::escape(behind.get(..word).unwrap_or_default()));
-        rest = behind.get(word..).unwrap_or_default();
-    }
-    pattern
-}
-
-/// A pattern of the words of a text, with any white space between them.
-fn with_any_white_space(text: &str) -> String {
-    text.split_whitespace().map(regex::escape).collect::<Vec<_>>().join(r"\s+")
+    let found = decoded().map(|request| loose::replace(text, &request)).transpose()?.flatten();
+    found.map(|found| Replaced { decoded: true, ..found }).ok_or(not_found)
 }
 
 /// Inserts lines before a 1-based line, or at the end for 0 and for the line after the last. They take
@@ -398,6 +382,15 @@ impl LineEnds<'_> {
     }
 }
 
+fn compiled(expression: &str, ignore_case: bool) -> Result<Regex, EditError> {
+    RegexBuilder::new(expression)
+        .multi_line(true)
+        .case_insensitive(ignore_case)
+        .size_limit(LARGEST_REGEX)
+        .build()
+        .map_err(|error| EditError::Regex(error.to_string()))
+}
+
 /// Match in a plain text, and its replacement.
 type Match<'a> = (Range<usize>, Cow<'a, str>);
 
@@ -411,14 +404,7 @@ enum Pattern<'a> {
 impl<'a> Pattern<'a> {
     fn new(request: &'a Replacement) -> Result<Self, EditError> {
         let (search, replace) = (request.search.replace("\r\n", "\n"), request.replace.as_str());
-        let compile = |expression: &str| {
-            RegexBuilder::new(expression)
-                .multi_line(true)
-                .case_insensitive(request.ignore_case)
-                .size_limit(LARGEST_REGEX)
-                .build()
-                .map_err(|error| EditError::Regex(error.to_string()))
-        };
+        let compile = |expression: &str| compiled(expression, request.ignore_case);
         Ok(match (request.use_regex, request.ignore_case) {
             (true, _) => {
                 let search = compile(&search)?;
@@ -595,7 +581,7 @@ mod tests {
         let code = "fn a() {\r\n\tlet b  = 1;\r\n}\r\n";
         assert_eq!(
             edit(code, "fn a() {\n    let b = 1;\n}", "fn a() {\n    $b\n}", 1),
-            Ok(("fn a() {\r\n    $b\r\n}\r\n".to_owned(), true))
+            Ok(("fn a() {\r\n\t$b\r\n}\r\n".to_owned(), true))
         );
         assert_eq!(
             edit("f(a,\n  b)", "f(a, b)", "g()", 1),
@@ -615,6 +601,44 @@ mod tests {
         assert!(matches!(edit("a", "b", "c", 1), Err(EditError::NotFound { .. })));
         assert!(matches!(edit("a", "  ", "c", 1), Err(EditError::NotFound { .. })));
         assert!(edit("a", "", "c", 1).is_err());
+    }
+
+    #[test]
+    fn new_lines_of_a_text_that_is_indented_otherwise_are_indented_as_the_file() {
+        let edit = |text: &str, search: &str, replace: &str| {
+            let request = ExpectedReplacement { search: search.into(), replace: replace.into(), count: 1 };
+            replace_expected(text, &request).map(|found| found.text)
+        };
+        let method = "class A:\n    def f(self):\n        a = 1\n        return a\n";
+        for (text, search, replace, expected) in [
+            ("  foo(a)\n  bar\n", "foo(a)\nbar", "q(a)\nbar2", "  q(a)\n  bar2\n"),
+            // The first line is trimmed, the others are not.
+            ("  foo  a\n  bar\n", "foo a\n  bar", "foo b\n  bar\n  baz", "  foo b\n  bar\n  baz\n"),
+            (
+                method,
+                "def f(self):\n    a = 1\n",
+                "def f(self):\n    a = 1\n    if a:\n        b = 2\n",
+                "class A:\n    def f(self):\n        a = 1\n        if a:\n            b = 2\n        return a\n",
+            ),
+            (
+                method,
+                "\tdef f(self):\n\t\ta = 1\n",
+                "\tdef f(self):\n\t\twhile a:\n\t\t\ta = 2\n",
+                "class A:\n    def f(self):\n        while a:\n            a = 2\n        return a\n",
+            ),
+            // What is before the place is not its indentation.
+            ("x = f(a,\n      b)\n", "f(a,\n  b)", "f(a,\n  c)", "x = f(a,\n      c)\n"),
+            ("x = f(a,  b)\n", "f(a, b)", "f(\n    a)", "x = f(\n    a)\n"),
+            ("    f(a,\n      b);\n", "f(a, b);", "g();\nh();", "    g();\n    h();\n"),
+        ] {
+            assert_eq!(edit(text, search, replace).as_deref(), Ok(expected), "{search}");
+        }
+        let unclear = edit("\ta\n    b\n", "a\nb", "a\nc\n").unwrap_err();
+        assert_eq!(
+            unclear.to_string(),
+            "The searched text is at line 1, but is indented differently there, so it is unclear how far `c` is to be \
+             indented. Write both texts with the indentation of the file:\n1 | \ta\n2 |     b"
+        );
     }
 
     #[track_caller]
@@ -781,6 +805,10 @@ mod tests {
                 let request = Replacement { use_regex, range, ..request(search, &content) };
                 let _ = replace(&text, &request).map_err(|error| error.to_string());
                 let _ = replace(&text, &Replacement { range: None, ..request });
+            }
+            for search in [search, text.replace('\n', " \n ")] {
+                let request = ExpectedReplacement { search, replace: content.clone(), count: 1 };
+                let _ = replace_expected(&text, &request).map_err(|error| error.to_string());
             }
             let _ = insert(Some(&text), line, &content);
             let _ = whole(Some(&text), &content);

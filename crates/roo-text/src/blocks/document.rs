@@ -12,12 +12,10 @@ use std::ops::Range;
 use super::indentation::{IndentationStep, Pair};
 use super::line::DocumentLine;
 use super::replacement::{Destination, Unclear, new_lines};
-use crate::lines::{self, Eol, Line};
+use crate::lines::{self, Eol};
 use crate::nearest::{self, Candidate, NormalLines};
 use crate::work;
 
-/// Number of lines of a text that are read to learn how deep its levels are.
-const STEP_LINES: usize = 10_000;
 /// Total cost of the blocks of a diff beyond their own text, in comparisons of two lines.
 pub(super) const BUDGET: usize = 100_000_000;
 /// Cost of normalising a line of the text, and of comparing its similarity.
@@ -125,8 +123,7 @@ impl Edit {
 impl<'a> Document<'a> {
     /// A text that no block has changed yet; `budget` is what all blocks may spend on searching it.
     pub(super) fn new(text: &'a str, budget: usize) -> Self {
-        let line = |line: Line<'a>| DocumentLine { text: line.text.into(), eol: line.eol, new: false };
-        let mut all: Vec<_> = lines::lines(text).map(line).collect();
+        let mut all: Vec<_> = lines::lines(text).map(DocumentLine::from).collect();
         if all.last().is_none_or(|last| last.eol.is_some()) {
             all.push(DocumentLine { text: "".into(), eol: None, new: false });
         }
@@ -361,7 +358,7 @@ impl<'a> Document<'a> {
             }
         }
         let step = || {
-            let lines = || self.lines.iter().take(STEP_LINES).map(|line| line.text.as_ref());
+            let lines = || self.lines.iter().map(|line| line.text.as_ref());
             *self.step.get_or_init(|| IndentationStep::of_file(lines()))
         };
         let old: Vec<DocumentLine<'a>> = self.between(there.clone()).cloned().collect();

@@ -10,6 +10,8 @@ use std::ops::RangeInclusive;
 
 /// The most pairs from which a translation of the whole block is derived. Bounds the work on hostile texts.
 const MOST_BASES: usize = 16;
+/// Number of lines of a text that are read to learn how deep its levels are.
+const STEP_LINES: usize = 10_000;
 /// The widest and the narrowest level of blanks.
 const BLANKS: RangeInclusive<usize> = 2..=8;
 
@@ -202,7 +204,7 @@ fn dominant<'a>(pairs: &[(Pair<'a>, usize)], unit: Option<Unit>) -> Option<Trans
 
 /// Unit of one level: so many of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct IndentationStep {
+pub(crate) struct IndentationStep {
     character: char,
     count: usize,
 }
@@ -224,11 +226,11 @@ impl IndentationStep {
         Some(Self { character: character?, count }).filter(|step| step.is_usual())
     }
 
-    /// The step of a file: by what its lines most often go deeper.
-    pub(super) fn of_file<'b>(lines: impl Iterator<Item = &'b str>) -> Option<Self> {
+    /// The step of a file: by what its first lines most often go deeper.
+    pub(crate) fn of_file<'b>(lines: impl Iterator<Item = &'b str>) -> Option<Self> {
         let mut counts: HashMap<Self, usize> = HashMap::new();
         let mut before: Option<&str> = None;
-        for blanks in lines.filter(|line| !line.trim().is_empty()).map(leading_blanks) {
+        for blanks in lines.take(STEP_LINES).filter(|line| !line.trim().is_empty()).map(leading_blanks) {
             let deeper = before.and_then(|before| blanks.strip_prefix(before)).unwrap_or_default();
             let character = deeper.chars().next();
             if let Some(character) = character.filter(|c| deeper.chars().all(|other| other == *c)) {

@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 
-use crate::lines::Eol;
+use crate::lines::{Eol, Line};
 
 /// A line of the text as it is by now.
 #[derive(Clone)]
-pub(super) struct DocumentLine<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) eol: Option<Eol>,
+pub(crate) struct DocumentLine<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) eol: Option<Eol>,
     /// True if a block of this diff wrote it.
-    pub(super) new: bool,
+    pub(crate) new: bool,
+}
+
+impl<'a> From<Line<'a>> for DocumentLine<'a> {
+    fn from(line: Line<'a>) -> Self {
+        Self { text: line.text.into(), eol: line.eol, new: false }
+    }
 }

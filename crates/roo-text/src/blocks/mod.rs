@@ -28,3 +28,6 @@ pub use apply::{
     Applied, AppliedBlock, BlockFailure, BlockProblem, NothingApplied, Reading, Rung, Threshold, apply,
 };
 pub use format::{Block, FormatError, parse};
+pub(crate) use indentation::IndentationStep;
+pub(crate) use line::DocumentLine;
+pub(crate) use replacement::{Destination, Origin, Unclear, new_lines, new_lines_of};

@@ -1,7 +1,7 @@
 //! The lines that a block puts in the place of those that it found.
 //!
-//! Which line of REPLACE is which line of SEARCH comes from a diff of the two. Lines in both keep the bytes of the
-//! file; new ones are indented as their place is, by [`Indentation`].
+//! Which line of REPLACE is which line of SEARCH comes from a diff of the two, or from the marks of a patch. Lines in
+//! both keep the bytes of the file; new ones are indented as their place is, by [`Indentation`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,24 +21,24 @@ const MOST_COMPARED: usize = 32;
 const COMPARED_CHARACTERS: usize = 200;
 
 /// Destination of a block.
-pub(super) struct Destination<'p, 'a> {
+pub(crate) struct Destination<'p, 'a> {
     /// The lines there: the searched ones, but for an empty line after the end of the file.
-    pub(super) lines: &'p [DocumentLine<'a>],
+    pub(crate) lines: &'p [DocumentLine<'a>],
     /// True if they are what the block says, byte for byte but for blanks at line ends.
-    pub(super) is_exact: bool,
+    pub(crate) is_exact: bool,
     /// One level of the file's indentation, if it has such.
-    pub(super) step: &'p dyn Fn() -> Option<IndentationStep>,
+    pub(crate) step: &'p dyn Fn() -> Option<IndentationStep>,
 }
 
 /// It can't be told how far a new line is to be indented.
 #[derive(Debug)]
-pub(super) struct Unclear<'a> {
-    pub(super) line: &'a str,
+pub(crate) struct Unclear<'a> {
+    pub(crate) line: &'a str,
 }
 
 /// Origin of a line of REPLACE.
 #[derive(Clone)]
-enum Origin {
+pub(crate) enum Origin {
     /// The searched line of this number.
     Kept(usize),
     /// A line that stands in the place of these searched lines, and which of its kind.
@@ -46,18 +46,27 @@ enum Origin {
 }
 
 /// The lines that go to a place. Those that no line of the file tells how to end have no end yet.
-pub(super) fn new_lines<'a, 'p>(
+pub(crate) fn new_lines<'a, 'p>(
     place: &Destination<'_, 'a>,
     search: &[&'p str],
     replace: &[&'p str],
 ) -> Result<Vec<DocumentLine<'a>>, Unclear<'p>> {
-    let origins = origins(search, replace);
+    new_lines_of(place, search, replace, &origins(search, replace))
+}
+
+/// [`new_lines`] where the origin of each line of REPLACE is known.
+pub(crate) fn new_lines_of<'a, 'p>(
+    place: &Destination<'_, 'a>,
+    search: &[&'p str],
+    replace: &[&'p str],
+    origins: &[Origin],
+) -> Result<Vec<DocumentLine<'a>>, Unclear<'p>> {
     let pairs = known_pairs(place.lines, search);
-    let fitting = (!place.is_exact).then(|| Fitting::new(place, search, replace, &pairs, &origins));
+    let fitting = (!place.is_exact).then(|| Fitting::new(place, search, replace, &pairs, origins));
     let mut new: Vec<DocumentLine<'a>> = Vec::with_capacity(replace.len());
     // The last line so far that says something.
     let mut before: Option<usize> = None;
-    for (index, (line, origin)) in replace.iter().zip(&origins).enumerate() {
+    for (index, (line, origin)) in replace.iter().zip(origins).enumerate() {
         let kept = match origin {
             Origin::Kept(searched) => place.lines.get(*searched).filter(|_| pairs[*searched].is_same),
             Origin::New { .. } => None,

@@ -1,7 +1,7 @@
 //! The hunks of a patch brought into the text of one file.
 //!
 //! All places are found in the text as it is before any of them changes. A line that stays keeps every byte
-//! that it has, whatever the patch wrote in its place.
+//! that it has, whatever the patch wrote in its place; a new one is indented as the lines around it are.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -9,13 +9,16 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::format::{Hunk, HunkLine, Mark};
+use crate::blocks::{Destination, DocumentLine, IndentationStep, Origin, Unclear, new_lines_of};
 use crate::lines::{self, Eol, Line};
-use crate::{entities, nearest};
+use crate::{entities, nearest, render};
 
 /// Maximum length of the searched text in a refusal, in characters.
 const SHOWN: usize = 200;
 /// Number of places a refusal names.
 const NAMED: usize = 5;
+/// Maximum length of the line that a refusal names, in characters.
+const SHOWN_LINE: usize = 60;
 
 /// A text with all hunks in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +73,15 @@ pub enum HunkProblem {
         /// Number of places.
         count: usize,
     },
+    /// The place is known, but not how far a new line is to be indented there.
+    Indentation {
+        /// First line, from 1.
+        line: usize,
+        /// The new line.
+        unclear: String,
+        /// The lines of the file with their numbers.
+        numbered: String,
+    },
 }
 
 impl fmt::Display for HunkProblem {
@@ -105,6 +117,12 @@ impl fmt::Display for HunkProblem {
                     named.join(", ")
                 )
             }
+            Self::Indentation { line, unclear, numbered } => write!(
+                f,
+                "its lines are at line {line} of the file, but are indented differently there, so it is unclear how \
+                 far `{unclear}` is to be indented. Write the hunk again with the indentation of the file:\n{}",
+                numbered.trim_end_matches('\n')
+            ),
         }
     }
 }
@@ -140,9 +158,22 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
             }
             found => found.map_err(error)?,
         };
+        let inserted = file.inserted(&place).map_err(|Unclear { line }| {
+            let unclear = render::one_line(line.trim(), SHOWN_LINE);
+            error(HunkProblem::Indentation {
+                line: place.first + 1,
+                unclear,
+                numbered: file.numbered(&place),
+            })
+        })?;
         if let Some(overlooked) = place.level.overlooks() {
+            let new = if inserted.iter().any(|line| matches!(line, Cow::Owned(_))) {
+                ", and new ones were indented like them"
+            } else {
+                ""
+            };
             notices.push(format!(
-                "hunk {} fits at line {} only if {overlooked} are ignored; unchanged lines were left as they were",
+                "hunk {} fits at line {} only if {overlooked} are ignored; unchanged lines were left as they were{new}",
                 index + 1,
                 place.first + 1
             ));
@@ -151,18 +182,21 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
         if !(place.old.is_empty() && hunk.contexts.is_empty()) {
             below = below.max(place.first + place.old.len());
         }
-        places.push(place);
+        places.push((place, inserted));
     }
     // Those at the end of the file may stand between others.
-    places.sort_by_key(|place| place.first);
+    places.sort_by_key(|(place, _)| place.first);
     let mut new = Rebuilt { lines: vec![], eol: lines::dominant_eol(body) };
     let mut done = 0;
-    for place in &places {
+    for (place, inserted) in &places {
         new.lines.extend_from_slice(&file.lines[done..place.first]);
         done = place.first;
+        let mut inserted = inserted.iter();
         for line in place.lines {
             match line.mark {
-                Mark::Insert => new.insert(&line.text),
+                Mark::Insert => {
+                    new.lines.extend(inserted.next().map(|text| Line { text, eol: Some(new.eol) }))
+                }
                 Mark::Keep => new.lines.push(file.lines[done]),
                 Mark::Remove => {}
             }
@@ -191,11 +225,7 @@ struct Rebuilt<'a> {
     eol: Eol,
 }
 
-impl<'a> Rebuilt<'a> {
-    fn insert(&mut self, text: &'a str) {
-        self.lines.push(Line { text, eol: Some(self.eol) });
-    }
-
+impl Rebuilt<'_> {
     fn text(&self, mark: &str, ended: bool, size: usize) -> String {
         let mut text = String::with_capacity(size + 1024);
         text.push_str(mark);
@@ -229,6 +259,10 @@ impl Level {
             Self::Trim => Some("indentation and trailing blanks"),
             Self::Normal => Some("leading and trailing blanks and the style of quotes and dashes"),
         }
+    }
+
+    fn has_indentation_of_file(self) -> bool {
+        matches!(self, Self::Exact | Self::TrimEnd)
     }
 
     fn normalized(self, line: &str) -> Cow<'_, str> {
@@ -271,6 +305,8 @@ struct SearchText<'a> {
     lines: Vec<Line<'a>>,
     /// By level.
     indexes: [OnceCell<LineNumbers<'a>>; 4],
+    /// One level of its indentation.
+    step: OnceCell<Option<IndentationStep>>,
 }
 
 /// The lines as numbers, so that any search is linear.
@@ -281,7 +317,7 @@ struct LineNumbers<'a> {
 
 impl<'a> SearchText<'a> {
     fn new(body: &'a str) -> Self {
-        Self { lines: lines::lines(body).collect(), indexes: Default::default() }
+        Self { lines: lines::lines(body).collect(), indexes: Default::default(), step: OnceCell::new() }
     }
 
     fn index(&self, level: Level) -> &LineNumbers<'a> {
@@ -390,10 +426,59 @@ impl<'a> SearchText<'a> {
         Ok(starts)
     }
 
+    /// The new lines of a hunk, indented as its place is.
+    fn inserted<'h>(&self, place: &HunkPlace<'h>) -> Result<Vec<Cow<'h, str>>, Unclear<'h>> {
+        let is_new = |line: &&HunkLine| line.mark == Mark::Insert;
+        let as_written = || place.lines.iter().filter(is_new).map(|line| Cow::Borrowed(line.text.as_str()));
+        if place.old.is_empty() || place.level.has_indentation_of_file() {
+            return Ok(as_written().collect());
+        }
+        let there: Vec<DocumentLine<'_>> = self.at(place).map(|line| DocumentLine::from(*line)).collect();
+        let of_file = || IndentationStep::of_file(self.lines.iter().map(|line| line.text));
+        let step = || *self.step.get_or_init(of_file);
+        let destination = Destination { lines: &there, is_exact: false, step: &step };
+        let replace: Vec<&HunkLine> = place.lines.iter().filter(|line| line.mark != Mark::Remove).collect();
+        let texts: Vec<&str> = replace.iter().map(|line| line.text.as_str()).collect();
+        let new = new_lines_of(&destination, &place.old, &texts, &origins(place.lines))?;
+        let fitted = new.into_iter().zip(replace).filter(|(_, line)| is_new(line)).map(|(new, _)| new.text);
+        let keep_written = |(fitted, written): (Cow<'_, str>, Cow<'h, str>)| match fitted == written {
+            true => written,
+            false => Cow::Owned(fitted.into_owned()),
+        };
+        Ok(fitted.zip(as_written()).map(keep_written).collect())
+    }
+
+    /// The lines that a hunk found.
+    fn at(&self, place: &HunkPlace<'_>) -> impl Iterator<Item = &Line<'a>> {
+        self.lines.iter().skip(place.first).take(place.old.len())
+    }
+
+    fn numbered(&self, place: &HunkPlace<'_>) -> String {
+        let there: Vec<&str> = self.at(place).map(|line| line.text).collect();
+        lines::number(&there.join("\n"), place.first + 1)
+    }
+
     fn nowhere(&self, old: &[&str]) -> HunkProblem {
         let all: Vec<&str> = self.lines.iter().map(|line| line.text).collect();
         HunkProblem::NotFound { wanted: beginning(old), closest: nearest::candidate(&all, old, None) }
     }
+}
+
+/// Where the kept and the new lines of a hunk come from. New ones stand for the removed ones beside them.
+fn origins(lines: &[HunkLine]) -> Vec<Origin> {
+    let (mut origins, mut searched) = (Vec::new(), 0);
+    for change in lines.chunk_by(|a, b| (a.mark == Mark::Keep) == (b.mark == Mark::Keep)) {
+        let old = change.iter().filter(|line| line.mark != Mark::Insert).count();
+        let replaced = searched..searched + old;
+        if change.iter().any(|line| line.mark == Mark::Keep) {
+            origins.extend(replaced.clone().map(Origin::Kept));
+        } else {
+            let new = (0..change.len() - old).map(|index| Origin::New { replaced: replaced.clone(), index });
+            origins.extend(new);
+        }
+        searched = replaced.end;
+    }
+    origins
 }
 
 fn beginning(lines: &[&str]) -> String {

@@ -165,7 +165,7 @@ fn what_has_no_place_is_told_with_what_is_close() {
 fn blanks_and_typography_are_overlooked_last_and_what_stays_is_kept() {
     for (text, body, new) in [
         ("a  \nb\n", " a\n-b\n+B\n", "a  \nB\n"),
-        ("\ta\n    b\n", " a\n-b\n+B\n", "\ta\nB\n"),
+        ("\ta\n\tb\n", " a\n-b\n+B\n", "\ta\n\tB\n"),
         ("say “a–b”\nc\n", " say \"a-b\"\n-c\n+C\n", "say “a–b”\nC\n"),
         ("a\u{a0}b\n", "-a b\n+c\n", "c\n"),
     ] {
@@ -176,6 +176,54 @@ fn blanks_and_typography_are_overlooked_last_and_what_stays_is_kept() {
     // An exact place is better than a loose one.
     assert_eq!(made("  a\na\n", "-a\n+b\n"), "  a\nb\n");
     assert_eq!(apply("a\n", &hunks_of("-a\n+b\n")).unwrap().notices, [""; 0]);
+}
+
+#[test]
+fn new_lines_of_a_hunk_that_is_indented_otherwise_are_indented_as_the_file() {
+    let class = "class A:\n    def f(self):\n        a = 1\n        return a\n";
+    for (text, body, new) in [
+        (
+            class,
+            " def f(self):\n     a = 1\n+    b = 2\n",
+            "class A:\n    def f(self):\n        a = 1\n        b = 2\n        return a\n",
+        ),
+        (
+            class,
+            " def f(self):\n-    a = 1\n-    return a\n+    if self:\n+        return 2\n+\n+    return 1\n",
+            "class A:\n    def f(self):\n        if self:\n            return 2\n\n        return 1\n",
+        ),
+        // Tabs for blanks.
+        (
+            "f() {\n\ta();\n}\n",
+            " f() {\n     a();\n+    if b {\n+        c();\n+    }\n }\n",
+            "f() {\n\ta();\n\tif b {\n\t\tc();\n\t}\n}\n",
+        ),
+        // Only the first line lacks its indentation.
+        ("    a();\n    b();\n", " a();\n-    b();\n+    c();\n", "    a();\n    c();\n"),
+        // Only trailing blanks differ.
+        ("  a  \nz\n", "   a\n+b\n", "  a  \nb\nz\n"),
+        ("    x\n\ty\n", " x\n+z\n@@\n y\n+w\n", "    x\n    z\n\ty\n\tw\n"),
+    ] {
+        assert_eq!(made(text, body), new, "{body}");
+    }
+    let applied = apply(class, &hunks_of(" def f(self):\n     a = 1\n+    b = 2\n")).unwrap();
+    assert_eq!(
+        applied.notices,
+        [
+            "hunk 1 fits at line 2 only if indentation and trailing blanks are ignored; unchanged lines were left as they \
+          were, and new ones were indented like them"
+        ]
+    );
+}
+
+#[test]
+fn a_new_line_whose_indentation_is_unclear_is_not_guessed() {
+    assert_eq!(
+        refused("\ta\n    b\n", " a\n-b\n+c\n"),
+        "Hunk 1 (line 3 of the patch): its lines are at line 1 of the file, but are indented differently there, so it \
+         is unclear how far `c` is to be indented. Write the hunk again with the indentation of the file:\n\
+         1 | \ta\n2 |     b"
+    );
 }
 
 #[test]
