@@ -72,3 +72,35 @@ fn what_tools_answer_is_the_same_however_they_are_called() {
         assert_eq!(client.shut_down(), 0);
     }
 }
+
+/// Tags as models write them, with the tags on lines of their own.
+const IN_TAGS: &str = r#"
+turns:
+  - raw: "<write_to_file>\n<path>src/a.txt</path>\n<content>\na\nb\n</content>\n</write_to_file>"
+  - when: { contains: "<operation>created</operation>" }
+    raw: "<write_to_file>\n<path>src/b.txt</path>\n<content>no end</content>\n</write_to_file>"
+  - when: { contains: "<operation>created</operation>" }
+    raw: "<write_to_file>\n<path>src/a.txt</path>\n<content>\na\nc\n</content>\n</write_to_file>"
+  - when: { contains: "<operation>modified</operation>" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_file_that_is_written_in_tags_keeps_its_last_newline() {
+    for protocol in ["native", "xml"] {
+        let home = Home::playing(IN_TAGS);
+        let settings = format!(
+            "mode: code\nautoApprove: {{ write: true }}\nprofiles:\n  default: {{ provider: scripted, script: {}, toolProtocol: {protocol} }}\n",
+            home.path("script.yaml").display()
+        );
+        fs::write(home.config_file(), settings).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        client.request("roo/trust/grant", json!({}));
+        client.start_task("Write two files.");
+        client.titles_until_completed(|_| "allow_once");
+        let read = |name: &str| fs::read_to_string(home.work(name)).unwrap();
+        assert_eq!(read("src/a.txt"), "a\nc\n", "{protocol}");
+        assert_eq!(read("src/b.txt"), "no end", "{protocol}");
+        assert_eq!(client.shut_down(), 0);
+    }
+}

@@ -27,7 +27,8 @@ pub use reader::InvalidCall;
 pub use server_resource::{ListedResource, ServerResources};
 pub use server_tool::{Annotations, OfferedTool, ServerTool};
 pub use spec::{
-    Effect, Group, Kind, Needs, Parameter, Repetition, Structured, ToolSpec, is_verbatim, native_schema,
+    Effect, Group, Kind, Needs, Parameter, Repetition, Structured, TagSpace, ToolSpec, is_verbatim,
+    native_schema, tag_space,
 };
 pub use tool_id::{InvalidToolId, ServerToolName, ToolId};
 pub use tool_name::ToolName;

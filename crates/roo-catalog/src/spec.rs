@@ -88,6 +88,9 @@ pub enum Repetition {
 pub enum Kind {
     /// Text, kept as it is but for one newline at each end.
     Verbatim,
+    /// The text of a file, kept as it is but for one newline at its start: the one before the closing tag ends the last
+    /// line.
+    WholeFile,
     /// Text without surrounding white space.
     Text,
     /// A whole number.
@@ -199,11 +202,31 @@ impl ToolSpec {
     }
 }
 
+/// Part of a value between tags that belongs to the tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagSpace {
+    /// All white space at both ends.
+    Blank,
+    /// One newline at each end.
+    Newlines,
+    /// One newline at the start.
+    FirstNewline,
+}
+
+/// Returns what belongs to the tags of a parameter of this tool.
+pub fn tag_space(tool: ToolName, parameter: &str) -> TagSpace {
+    let spec = tool.spec();
+    match spec.parameters.iter().find(|known| known.name == parameter).map(|known| known.kind) {
+        Some(Kind::WholeFile) => TagSpace::FirstNewline,
+        Some(Kind::Verbatim) => TagSpace::Newlines,
+        None if spec.legacy_verbatim.contains(&parameter) => TagSpace::Newlines,
+        _ => TagSpace::Blank,
+    }
+}
+
 /// Returns whether a parameter of this tool keeps its white space when it comes from a tag.
 pub fn is_verbatim(tool: ToolName, parameter: &str) -> bool {
-    let spec = tool.spec();
-    let own = |known: &Parameter| known.name == parameter && matches!(known.kind, Kind::Verbatim);
-    spec.parameters.iter().any(own) || spec.legacy_verbatim.contains(&parameter)
+    tag_space(tool, parameter) != TagSpace::Blank
 }
 
 pub(crate) const fn required(name: &'static str, kind: Kind, description: &'static str) -> Parameter {
@@ -221,7 +244,7 @@ pub fn native_schema(spec: &ToolSpec) -> Value {
     for parameter in spec.parameters {
         let Parameter { mut name, mut description, .. } = *parameter;
         let mut schema = match parameter.kind {
-            Kind::Verbatim | Kind::Text => json!({ "type": "string" }),
+            Kind::Verbatim | Kind::WholeFile | Kind::Text => json!({ "type": "string" }),
             Kind::Integer => json!({ "type": "integer" }),
             Kind::Boolean => json!({ "type": "boolean" }),
             Kind::Structured(structured) => {

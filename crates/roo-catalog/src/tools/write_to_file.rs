@@ -19,7 +19,7 @@ impl Declaration for WriteToFile {
             required("path", Kind::Text, "The file, relative to the workspace."),
             required(
                 "content",
-                Kind::Verbatim,
+                Kind::WholeFile,
                 "The complete text of the file. Nothing may be left out or abbreviated.",
             ),
         ],

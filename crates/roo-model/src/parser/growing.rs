@@ -1,21 +1,13 @@
 //! A text that grows while it streams and whose ends are cut: what of it can be shown already, and
 //! what is it in the end? What was shown is always a beginning of the end result.
 
+use roo_catalog::TagSpace;
 use roo_text::work;
-
-/// Trimmed characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
-    /// All white space.
-    Blank,
-    /// One newline, LF or CRLF, at each end: those that stand next to the tags.
-    Newline,
-}
 
 /// The text so far.
 #[derive(Debug)]
 pub(super) struct Growing {
-    ends: Ends,
+    cut: TagSpace,
     text: String,
     /// Offset of the value in `text`; none while that is open.
     start: Option<usize>,
@@ -24,33 +16,40 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    pub(super) fn new(ends: Ends) -> Self {
-        Self { ends, text: String::new(), start: None, shown: 0 }
+    /// An empty text, and what is cut from its ends. A newline is LF or CRLF.
+    pub(super) fn new(cut: TagSpace) -> Self {
+        Self { cut, text: String::new(), start: None, shown: 0 }
     }
 
     /// Adds a piece and returns what can be shown now.
     pub(super) fn push(&mut self, piece: &str) -> &str {
         work::add(piece.len());
-        let piece = match self.ends {
-            Ends::Blank if self.text.is_empty() => piece.trim_start(),
+        let piece = match self.cut {
+            TagSpace::Blank if self.text.is_empty() => piece.trim_start(),
             _ => piece,
         };
         let before = self.text.len();
         self.text.push_str(piece);
-        let shown = match self.ends {
-            Ends::Blank => {
+        let shown = match self.cut {
+            TagSpace::Blank => {
                 self.start = Some(0);
                 let kept = piece.trim_end().len();
                 if kept == 0 { self.shown } else { before + kept }
             }
-            Ends::Newline => match self.start() {
+            TagSpace::Newlines | TagSpace::FirstNewline => match self.start() {
                 None => 0,
                 Some(start) => {
                     self.shown = self.shown.max(start);
-                    // A last CR may be half a newline.
                     let body = self.text.get(start..).unwrap_or_default();
-                    let body = body.strip_suffix('\n').unwrap_or(body);
-                    start + body.strip_suffix('\r').unwrap_or(body).len()
+                    start
+                        + match self.cut {
+                            TagSpace::FirstNewline => body.len(),
+                            _ => {
+                                // A last CR may be half a newline.
+                                let body = body.strip_suffix('\n').unwrap_or(body);
+                                body.strip_suffix('\r').unwrap_or(body).len()
+                            }
+                        }
                 }
             },
         };
@@ -76,12 +75,13 @@ impl Growing {
 
     /// The value, and what of it was not shown yet. Leaves an empty text.
     pub(super) fn finish(&mut self) -> (String, String) {
-        let Self { text: mut value, start, shown, .. } = std::mem::replace(self, Self::new(self.ends));
+        let Self { text: mut value, start, shown, .. } = std::mem::replace(self, Self::new(self.cut));
         let start = start.unwrap_or(0);
         let body = value.get(start..).unwrap_or_default();
-        let body = match self.ends {
-            Ends::Blank => body.trim_end(),
-            Ends::Newline => body.strip_suffix("\r\n").or(body.strip_suffix('\n')).unwrap_or(body),
+        let body = match self.cut {
+            TagSpace::Blank => body.trim_end(),
+            TagSpace::FirstNewline => body,
+            TagSpace::Newlines => body.strip_suffix("\r\n").or(body.strip_suffix('\n')).unwrap_or(body),
         };
         value.truncate(start + body.len());
         let rest = value.get(shown..).unwrap_or_default().to_owned();
@@ -96,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    fn grow(ends: Ends, pieces: &[&str]) -> (String, String) {
-        let mut growing = Growing::new(ends);
+    fn grow(cut: TagSpace, pieces: &[&str]) -> (String, String) {
+        let mut growing = Growing::new(cut);
         let mut shown = String::new();
         for piece in pieces {
             shown.push_str(growing.push(piece));
@@ -122,14 +122,29 @@ mod tests {
             ("\n\r\n", ""),
             ("", ""),
         ] {
-            assert_eq!(grow(Ends::Newline, &[text]).0, expected, "{text:?}");
+            assert_eq!(grow(TagSpace::Newlines, &[text]).0, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_newline_of_a_file_is_its_own() {
+        for (text, expected) in [
+            ("\na\n", "a\n"),
+            ("\r\na\r\n", "a\r\n"),
+            ("a", "a"),
+            ("\n\na\n\n", "\na\n\n"),
+            ("\r", "\r"),
+            ("\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(grow(TagSpace::FirstNewline, &[text]).0, expected, "{text:?}");
         }
     }
 
     #[test]
     fn all_white_space_is_cut_from_the_ends_of_text() {
-        assert_eq!(grow(Ends::Blank, &[" \n", " a", "  ", "b ", "\n"]).0, "a  b");
-        assert_eq!(grow(Ends::Blank, &[" ", "\n"]).0, "");
+        assert_eq!(grow(TagSpace::Blank, &[" \n", " a", "  ", "b ", "\n"]).0, "a  b");
+        assert_eq!(grow(TagSpace::Blank, &[" ", "\n"]).0, "");
     }
 
     proptest! {
@@ -137,10 +152,10 @@ mod tests {
         fn what_is_shown_is_the_value_for_any_chunking(pieces in prop::collection::vec("[ab \r\n]{0,3}", 0..8)) {
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
             let whole = pieces.concat();
-            for ends in [Ends::Blank, Ends::Newline] {
-                let (value, shown) = grow(ends, &pieces);
+            for cut in [TagSpace::Blank, TagSpace::Newlines, TagSpace::FirstNewline] {
+                let (value, shown) = grow(cut, &pieces);
                 prop_assert_eq!(&value, &shown);
-                prop_assert_eq!(&value, &grow(ends, &[&whole]).0);
+                prop_assert_eq!(&value, &grow(cut, &[&whole]).0);
             }
         }
     }

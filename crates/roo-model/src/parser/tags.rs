@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 
 use call_end::{PresumedEnd, Quotes};
 
-use super::growing::{Ends, Growing};
+use super::growing::Growing;
 use super::lexer::{Lexer, Tag, Token};
 use super::{Block, Update};
-use roo_catalog::{ToolName, is_verbatim};
+use roo_catalog::{TagSpace, ToolName, is_verbatim, tag_space};
 use roo_text::work;
 
 /// Meaning of tool tags in text.
@@ -329,7 +329,7 @@ const MAX_FENCE_BYTES: usize = 256;
 impl Text {
     fn new() -> Self {
         Self {
-            block: Growing::new(Ends::Blank),
+            block: Growing::new(TagSpace::Blank),
             line: LineStart::Blank,
             indent: 0,
             fence: None,
@@ -479,7 +479,7 @@ impl Text {
             && let Some(name) = ["thinking", "think"].into_iter().find(|name| *name == tag.name)
         {
             self.close(markup, out);
-            return After::Entered(ParserState::Thinking { name, text: Growing::new(Ends::Blank) });
+            return After::Entered(ParserState::Thinking { name, text: Growing::new(TagSpace::Blank) });
         }
         let counts = match markup {
             Markup::Calls => at_line_start || !self.block.ends_with(&['`', '"', '\'']),
@@ -680,11 +680,10 @@ impl OpenCall {
             self.close_parameter(out);
         }
         if let Some(name) = opens {
-            let ends = if is_verbatim(self.head.tool, name) { Ends::Newline } else { Ends::Blank };
             self.parameter = Some(Parameter {
                 name: name.into(),
                 tag_name: tag.name.to_owned(),
-                value: Growing::new(ends),
+                value: Growing::new(tag_space(self.head.tool, name)),
                 closing: None,
                 doubtful: false,
             });

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{AssistantBlock, Item, ModelRequest, ToolResult};
-use roo_catalog::{OfferedTool, ToolCall, ToolName, ToolProtocol, is_verbatim};
+use roo_catalog::{OfferedTool, TagSpace, ToolCall, ToolName, ToolProtocol, tag_space};
 use roo_protocol::event::ToolStatus;
 
 /// The longest identifier that every provider takes.
@@ -392,9 +392,13 @@ pub(super) fn tags(name: &str, params: &Map<String, Value>) -> String {
             Value::String(value) => Cow::Borrowed(value.as_str()),
             other => Cow::Owned(other.to_string()),
         };
-        // The parser takes one newline from each end of such a value.
-        let frame = if tool.is_some_and(|tool| is_verbatim(tool, parameter)) { "\n" } else { "" };
-        text.push_str(&format!("<{parameter}>{frame}{value}{frame}</{parameter}>\n"));
+        // The parser takes these from the value again.
+        let (first, last) = match tool.map_or(TagSpace::Blank, |tool| tag_space(tool, parameter)) {
+            TagSpace::Blank => ("", ""),
+            TagSpace::Newlines => ("\n", "\n"),
+            TagSpace::FirstNewline => ("\n", ""),
+        };
+        text.push_str(&format!("<{parameter}>{first}{value}{last}</{parameter}>\n"));
     }
     text.push_str(&format!("</{name}>"));
     text

@@ -40,8 +40,7 @@ fn characters(text: &str) -> Vec<StreamEvent> {
     text.chars().map(|character| StreamEvent::Text(character.into())).collect()
 }
 
-/// Returns whether the grammar can carry this content: no closing tag in it ends it, and its last CR does not make a
-/// CRLF of the LF before the closing tag.
+/// Returns whether the grammar can carry this content: no closing tag in it ends it.
 fn is_carried(content: &str) -> bool {
     let ends = content.match_indices("</content").any(|(at, tag)| {
         let rest = content[at + tag.len()..].trim_start();
@@ -50,7 +49,7 @@ fn is_carried(content: &str) -> bool {
             rest.starts_with("</write_to_file") || rest.starts_with("<line_count")
         })
     });
-    !ends && !content.ends_with('\r')
+    !ends
 }
 
 proptest! {
@@ -87,7 +86,7 @@ proptest! {
         let answer =
             format!("<write_to_file>\n<path>p</path>\n<content>\n{content}\n</content>\n</write_to_file>");
         let blocks = closed(updates(ToolProtocol::Xml, texts(&cut(&answer, &cuts)), true));
-        let params = object(json!({ "path": "p", "content": content }));
+        let params = object(json!({ "path": "p", "content": format!("{content}\n") }));
         let name = "write_to_file".to_owned();
         assert_eq!(blocks, [Block::Call { id: None, name, params, fenced: false, problem: None }]);
     }
@@ -103,7 +102,7 @@ proptest! {
         for tag in ["<write_to_file>", "<invoke name=\"write_to_file\">"] {
             content = content.replace(tag, &format!("{tag}."));
         }
-        let content = content.trim_end_matches('\r');
+        let content = content.as_str();
         for answer in [call(content), format!("{}\n{other}", call(content))] {
             let blocks = closed(updates(ToolProtocol::Xml, texts(&[&answer]), true));
             let Some(Block::Call { params, problem, .. }) = blocks.first() else { panic!("{blocks:?}") };

@@ -118,7 +118,8 @@ fn a_call_is_told_as_soon_as_its_name_is_known() {
             delta("path", "a"),
             delta("path", "b"),
             delta("content", "x"),
-            delta("content", "\ny"),
+            delta("content", "\n"),
+            delta("content", "y"),
         ]
     );
 }
@@ -163,12 +164,30 @@ fn verbatim_values_lose_one_newline_at_each_end() {
     }
 }
 
-fn write(content: &str) -> Block {
-    call("write_to_file", json!({ "path": "a", "content": content }))
+/// A call that writes these lines, the last one without its end.
+fn write(lines: &str) -> Block {
+    call("write_to_file", json!({ "path": "a", "content": format!("{lines}\n") }))
 }
 
-fn writing(content: &str) -> String {
-    format!("<write_to_file>\n<path>a</path>\n<content>\n{content}\n</content>\n</write_to_file>")
+fn writing(lines: &str) -> String {
+    format!("<write_to_file>\n<path>a</path>\n<content>\n{lines}\n</content>\n</write_to_file>")
+}
+
+#[test]
+fn the_newline_before_its_closing_tag_ends_the_last_line_of_a_file() {
+    for (sent, expected) in [
+        ("\na\n", "a\n"),
+        ("a", "a"),
+        ("\n\n  a\n\n", "\n  a\n\n"),
+        ("\r\na\r\n", "a\r\n"),
+        ("\n", ""),
+        ("", ""),
+    ] {
+        assert_eq!(
+            read(&format!("<write_to_file><path>a</path><content>{sent}</content></write_to_file>")),
+            [call("write_to_file", json!({ "path": "a", "content": expected }))],
+        );
+    }
 }
 
 #[test]
