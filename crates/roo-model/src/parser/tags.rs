@@ -3,7 +3,8 @@
 //! The grammar is the tools' own: a tool's tag, its parameters' tags, nothing nested. Inside a
 //! parameter everything is data until its closing tag, and that tag counts only when another
 //! parameter or the end of the call follows, so that a file may hold `</content>`; what a file may hold beyond that is
-//! settled by [`call_end`]. Unknown tags are text. Text that may still turn out to be markup is buffered and
+//! settled by [`call_end`]. Unknown tags are text; behind a parameter that holds no text of files, an element that is no
+//! parameter is dropped. Text that may still turn out to be markup is buffered and
 //! not shown: at most a beginning (fence, wrapper, tool tag), a closing tag, and white space after them.
 
 mod call_end;
@@ -645,10 +646,21 @@ struct Parameter {
     /// `path`, or `parameter` in the form with attributes.
     tag_name: String,
     value: Growing,
-    /// Its closing tag and white space: the end, or data, depending on what follows.
-    closing: Option<String>,
+    /// True if it may hold any text.
+    verbatim: bool,
+    closing: Option<ClosingTag>,
     /// A closing tag came that was data.
     doubtful: bool,
+    /// The first tag behind a closing tag that is no parameter's.
+    unknown: Option<String>,
+}
+
+/// The closing tag of a parameter, and what was sent since: the end, or data, depending on what follows.
+#[derive(Debug)]
+struct ClosingTag {
+    raw: String,
+    /// The element in it that is no parameter and is still open.
+    open: Option<String>,
 }
 
 impl OpenCall {
@@ -669,14 +681,15 @@ impl OpenCall {
             // A second `<path>` is data: a file may show calls.
             let opens_new =
                 opens.is_some_and(|name| *name != *parameter.name && !self.params.contains_key(name));
-            if parameter.closing.is_none() || !(opens_new || self.head.closes(tag)) {
-                parameter.tag(tag, out);
+            if !parameter.is_closed() || !(opens_new || self.head.closes(tag)) {
+                let is_unknown = !tag.closing && opens.is_none() && Head::from_tag(tag).is_none();
+                parameter.tag(tag, is_unknown, self.head.closes(tag), out);
                 return false;
             }
             if !opens_new {
                 return true;
             }
-            self.verbatim_before |= is_verbatim(self.head.tool, &parameter.name);
+            self.verbatim_before |= parameter.verbatim;
             self.close_parameter(out);
         }
         if let Some(name) = opens {
@@ -684,8 +697,10 @@ impl OpenCall {
                 name: name.into(),
                 tag_name: tag.name.to_owned(),
                 value: Growing::new(tag_space(self.head.tool, name)),
+                verbatim: is_verbatim(self.head.tool, name),
                 closing: None,
                 doubtful: false,
+                unknown: None,
             });
         }
         self.head.closes(tag)
@@ -704,7 +719,7 @@ impl OpenCall {
         let is_closing =
             held.strip_prefix("</").is_some_and(|name| self.head.tag_name().starts_with(name.trim_end()));
         if let Some(parameter) = &mut self.parameter {
-            if parameter.closing.is_some() && (is_closing || matches!(held, "" | "<")) {
+            if parameter.is_closed() && (is_closing || matches!(held, "" | "<")) {
                 self.close_parameter(out);
             } else {
                 parameter.data(held, out);
@@ -716,11 +731,15 @@ impl OpenCall {
             Some(Parameter { name, doubtful: false, .. }) => {
                 Some(format!("the answer ended inside the parameter '{name}'"))
             }
-            Some(Parameter { name, tag_name, .. }) => Some(format!(
-                "the answer ended inside the parameter '{name}', as </{tag_name}> ends it only where another \
-                 parameter of the tool or </{}> follows directly",
-                self.head.tag_name(),
-            )),
+            Some(Parameter { name, tag_name, unknown, .. }) => {
+                let unknown = unknown.as_ref().map(|tag| format!(", and <{tag}> is no parameter of it"));
+                Some(format!(
+                    "the answer ended inside the parameter '{name}', as </{tag_name}> ends it only where another \
+                     parameter of the tool or </{}> follows directly{}",
+                    self.head.tag_name(),
+                    unknown.unwrap_or_default(),
+                ))
+            }
         };
         self.close(problem, out);
     }
@@ -752,9 +771,9 @@ impl OpenCall {
 
     /// The problem of a value that was cut by a parameter's tag in it: that parameter goes on with the rest.
     fn misplaced(&self) -> Option<String> {
-        let Parameter { name, doubtful, closing, .. } = self.parameter.as_ref()?;
+        let Parameter { name, doubtful, closing, verbatim, .. } = self.parameter.as_ref()?;
         let goes_on = *doubtful && closing.is_some() && self.verbatim_before;
-        (goes_on && !is_verbatim(self.head.tool, name)).then(|| {
+        (goes_on && !verbatim).then(|| {
             format!(
                 "text follows </{name}>, so the parameter before it may not end there. Write '{name}' first"
             )
@@ -763,13 +782,18 @@ impl OpenCall {
 }
 
 impl Parameter {
+    /// Returns whether its closing tag has come, and nothing since that would make it data.
+    fn is_closed(&self) -> bool {
+        self.closing.as_ref().is_some_and(|closing| closing.open.is_none())
+    }
+
     fn data(&mut self, data: &str, out: &mut Vec<Update>) {
         let mut rest = data;
         if let Some(closing) = &mut self.closing {
-            let text = data.trim_start();
+            let text = if closing.open.is_some() { "" } else { data.trim_start() };
             let (blank, _) = data.split_at(data.len() - text.len());
             work::add(blank.len());
-            closing.push_str(blank);
+            closing.raw.push_str(blank);
             if text.is_empty() {
                 return;
             }
@@ -779,11 +803,31 @@ impl Parameter {
         self.show(rest, out);
     }
 
-    /// A tag that does not end the parameter.
-    fn tag(&mut self, tag: Tag<'_>, out: &mut Vec<Update>) {
+    /// A tag that does not end the parameter: one that is known nowhere, one that ends the call, or another.
+    fn tag(&mut self, tag: Tag<'_>, is_unknown: bool, ends_call: bool, out: &mut Vec<Update>) {
+        let is_own_end = tag.closing && tag.name == self.tag_name;
+        if let Some(closing) = &mut self.closing {
+            if is_unknown && closing.open.is_none() {
+                self.unknown.get_or_insert_with(|| tag.name.to_owned());
+            }
+            let is_in_element = match &closing.open {
+                Some(_) => !ends_call && !is_own_end,
+                None => is_unknown && !self.verbatim,
+            };
+            if is_in_element {
+                work::add(tag.raw.len());
+                closing.raw.push_str(tag.raw);
+                match &closing.open {
+                    Some(open) if tag.closing && open == tag.name => closing.open = None,
+                    Some(_) => {}
+                    None => closing.open = Some(tag.name.to_owned()),
+                }
+                return;
+            }
+        }
         self.keep_closing(out);
-        if tag.closing && tag.name == self.tag_name {
-            self.closing = Some(tag.raw.to_owned());
+        if is_own_end {
+            self.closing = Some(ClosingTag { raw: tag.raw.to_owned(), open: None });
         } else {
             self.show(tag.raw, out);
         }
@@ -793,7 +837,7 @@ impl Parameter {
     fn keep_closing(&mut self, out: &mut Vec<Update>) {
         if let Some(closing) = self.closing.take() {
             self.doubtful = true;
-            self.show(&closing, out);
+            self.show(&closing.raw, out);
         }
     }
 

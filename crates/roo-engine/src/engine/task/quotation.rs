@@ -59,24 +59,27 @@ fn stands_in_what_was_read<'a>(
     if !ToolId::of_call(name).is_some_and(changes) || params.is_empty() {
         return false;
     }
-    let written = |tags: &dyn Fn(&str) -> (String, String), (begin, end): (String, String)| {
-        let inner = params.iter().map(|(name, value)| {
+    // Its tags and its values, in their order: elements that are no parameters may stand between them.
+    let written = |begin: String, tags: &dyn Fn(&str) -> (String, String)| {
+        let parameters = params.iter().map(|(name, value)| {
             let (begin, end) = tags(name);
             format!("{begin}{}{end}", value.as_str().unwrap_or_default())
         });
-        without_space(&format!("{begin}{}{end}", inner.collect::<String>()))
+        std::iter::once(begin).chain(parameters).map(|part| without_space(&part)).collect::<Vec<_>>()
     };
     let own = |name: &str| (format!("<{name}>"), format!("</{name}>"));
     let invoked = |name: &str| (format!("<parameter name=\"{name}\">"), "</parameter>".to_owned());
-    let forms = [
-        written(&own, own(name)),
-        written(&invoked, (format!("<invoke name=\"{name}\">"), "</invoke>".to_owned())),
-    ];
+    let forms = [written(format!("<{name}>"), &own), written(format!("<invoke name=\"{name}\">"), &invoked)];
     let holds = |text: &str| {
         let text: String = text.lines().map(without_number).map(without_space).collect();
-        forms.iter().any(|form| text.contains(form))
+        forms.iter().any(|form| hold_in_order(&text, form))
     };
     given.any(holds)
+}
+
+/// Returns whether all parts stand in a text, one behind the other.
+fn hold_in_order(text: &str, parts: &[String]) -> bool {
+    parts.iter().try_fold(text, |rest, part| Some(rest.split_once(part.as_str())?.1)).is_some()
 }
 
 /// The names behind a `<` by which a call may begin, by their first byte.
@@ -169,6 +172,7 @@ mod tests {
             "<execute_command><command>rm -r build</command></execute_command>",
             " 1 | < execute_\n 2 | command>\n3|<command>rm -r build\n4 | </command></execute_command>",
             "<invoke name=\"execute_command\">\n<parameter name=\"command\">rm -r build</parameter>\n</invoke>",
+            "<execute_command>\n<command>rm -r build</command>\n<reason>to build anew</reason>\n</execute_command>",
         ];
         for text in texts {
             assert!(quoted([text].into_iter(), "execute_command", &params(), false).is_some(), "{text}");

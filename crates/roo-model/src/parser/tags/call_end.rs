@@ -4,7 +4,7 @@
 //! changes something is only presumed: what follows is buffered until the answer ends, and its tags decide. Where
 //! they can't, the call has a problem. No value is cut short.
 
-use super::{CallSyntax, Fence, Head, Markup, OpenCall, ParserState, Text};
+use super::{CallSyntax, ClosingTag, Fence, Head, Markup, OpenCall, ParserState, Text};
 use crate::parser::lexer::{Lexer, Tag, Token};
 use crate::parser::{Block, Update};
 use roo_catalog::Effect;
@@ -181,7 +181,7 @@ impl PresumedEnd {
         if let Some(parameter) = self.call.parameter.as_mut().filter(|_| self.end.value > 0) {
             parameter.keep_closing(out);
             parameter.show(self.raw.get(..self.end.value).unwrap_or_default(), out);
-            parameter.closing = Some(String::new());
+            parameter.closing = Some(ClosingTag { raw: String::new(), open: None });
         }
         self.call.close(None, out);
         out.append(&mut self.updates);

@@ -17,6 +17,7 @@ const FRAGMENTS: &[&str] = &[
     "<parameter name=\"content\">", "</parameter>", "<thinking>", "</thinking>", "<think>", "</think>", "<",
     "</", ">", "<content", "</conten", "</write_to_f", "`", "``", "```", "```xml\n", "~~~\n", "\"", "\n",
     "\n", "\r\n", "\r", " ", "  ", "\t", "\u{a0}", "text", "é", "😀", "&lt;", "a < b", "<b>",
+    "<execute_command>", "</execute_command>", "<command>", "</command>", "<reason>", "</reason>", "<![CDATA[", "]]>",
     "<write_to_file><path>p</path><content>\n", "\n</content>\n</write_to_file>\n",
 ];
 

@@ -529,7 +529,7 @@ fn a_call_that_the_answer_breaks_off_has_a_problem() {
 #[test]
 fn a_closing_tag_that_did_not_count_is_explained() {
     assert_eq!(
-        read("<execute_command><command>ls</command>\n<x>y</x></execute_command>"),
+        read("<execute_command><command>ls</command>\nNow.</execute_command>"),
         [broken(
             "execute_command",
             json!({}),
@@ -537,6 +537,67 @@ fn a_closing_tag_that_did_not_count_is_explained() {
              parameter of the tool or </execute_command> follows directly"
         )]
     );
+    // A file may hold anything, so that only a parameter tells where it ends.
+    assert_eq!(
+        read("<write_to_file><path>a</path><content>b</content>\n<reason>y</reason></write_to_file>"),
+        [broken(
+            "write_to_file",
+            json!({ "path": "a" }),
+            "the answer ended inside the parameter 'content', as </content> ends it only where another \
+             parameter of the tool or </write_to_file> follows directly, and <reason> is no parameter of it"
+        )]
+    );
+}
+
+#[test]
+fn an_element_behind_a_parameter_that_is_none_is_dropped() {
+    for extra in [
+        "<requires_approval>false</requires_approval>",
+        "\n<requires_approval>false</requires_approval>\n",
+        "<reason>to <b>see</b> what </regex> is</reason><max_depth></max_depth>",
+        "<x><y>1</y></x>\n",
+    ] {
+        assert_eq!(
+            read(&format!("<execute_command><command>echo hi</command>{extra}</execute_command>\n{LIST}")),
+            [call("execute_command", json!({ "command": "echo hi" })), list("src")],
+            "{extra}"
+        );
+        assert_eq!(
+            read(&format!(
+                "<list_files><path>src</path>{extra}<recursive>true</recursive></list_files>{LIST}"
+            )),
+            [call("list_files", json!({ "path": "src", "recursive": "true" })), list("src")],
+            "{extra}"
+        );
+    }
+    let nested = "<file><path>a</path></file>";
+    assert_eq!(
+        read(&format!(
+            "<read_file><args>{nested}</args><reason>r</reason></read_file><list_files><path>src</path></list_files>"
+        )),
+        [call("read_file", json!({ "args": nested })), list("src")]
+    );
+}
+
+#[test]
+fn a_value_with_its_closing_tag_and_an_element_is_not_cut_short() {
+    for command in [
+        "sed 's|</command><b>x</b>|y|' a",
+        "sed 's|</command><b>|y|' a",
+        "echo '</command><b>' </command>",
+        "echo </command><list_files></list_files>",
+        "echo '</command>\n<b>x</b></command>'",
+    ] {
+        assert_eq!(
+            read(&format!("<execute_command><command>{command}</command></execute_command>")),
+            [call("execute_command", json!({ "command": command }))],
+            "{command}"
+        );
+    }
+    for open in ["<b>", "<b>x", "<b>x</c>"] {
+        let blocks = read(&format!("<execute_command><command>ls</command>{open}</execute_command>"));
+        assert_eq!(calls(&blocks), [("execute_command", true)], "{open}");
+    }
 }
 
 #[test]
