@@ -162,7 +162,7 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 /// The contents of the elements of this name, by tag search: models write paths and ranges that no
-/// XML reader takes, such as `a && b` or `Vec<T>`.
+/// XML reader takes, such as `a && b` or `Vec<T>`. A CDATA section that is all of one is what it holds.
 pub(crate) fn elements<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut rest = text;
@@ -171,7 +171,9 @@ pub(crate) fn elements<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'
         let length = rest[start..].find(&close)?;
         let content = &rest[start..start + length];
         rest = &rest[start + length + close.len()..];
-        Some(content)
+        let section =
+            content.trim().strip_prefix("<![CDATA[").and_then(|section| section.strip_suffix("]]>"));
+        Some(section.unwrap_or(content))
     })
 }
 

@@ -51,6 +51,7 @@ fn files_to_read_come_in_many_shapes() {
                             <file><path>c && d</path></file>"}),
             &["a&b 1-80 90-99", "c && d"],
         ),
+        (json!({"args": "<file><path><![CDATA[a && b]]></path></file>"}), &["a && b"]),
         (json!({"args": [{"path": "a"}, "b"]}), &["a", "b"]),
         (json!({"args": {"file": [{"path": "a"}, {"path": "b"}]}}), &["a", "b"]),
         (json!({"args": {"file": {"path": "a"}}}), &["a"]),
@@ -179,6 +180,7 @@ fn a_diff_may_be_nested() {
         assert!(refusal.contains(problem), "{params}: {refusal}");
     }
 }
+        (format!("<diff>\n<![CDATA[\n{block}\n]]>\n</diff>"), format!("{block}\n")),
 
 #[test]
 fn replacing_goes_by_several_names() {

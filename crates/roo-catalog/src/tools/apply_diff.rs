@@ -93,10 +93,7 @@ fn nested_diff(reader: &Reader<'_>, args: &Value) -> Result<(String, String), In
     }
     let mut diff = String::new();
     for part in elements(file, "diff") {
-        let content = elements(part, "content").next().unwrap_or(part);
-        let content = content.trim();
-        let content =
-            content.strip_prefix("<![CDATA[").and_then(|c| c.strip_suffix("]]>")).unwrap_or(content);
+        let content = elements(part, "content").next().unwrap_or(part).trim();
         let start = elements(part, "start_line").next().map(str::trim);
         let content = content.trim_matches('\n');
         match start {

@@ -4,10 +4,15 @@
 use roo_catalog::TagSpace;
 use roo_text::work;
 
+const CDATA: &str = "<![CDATA[";
+const CDATA_END: &str = "]]>";
+
 /// The text so far.
 #[derive(Debug)]
 pub(super) struct Growing {
     cut: TagSpace,
+    /// True if a CDATA section that is all of the text stands for what it holds.
+    unwraps_cdata: bool,
     text: String,
     /// Offset of the value in `text`; none while that is open.
     start: Option<usize>,
@@ -18,7 +23,12 @@ pub(super) struct Growing {
 impl Growing {
     /// An empty text, and what is cut from its ends. A newline is LF or CRLF.
     pub(super) fn new(cut: TagSpace) -> Self {
-        Self { cut, text: String::new(), start: None, shown: 0 }
+        Self { cut, unwraps_cdata: false, text: String::new(), start: None, shown: 0 }
+    }
+
+    /// The value of a parameter: where it is one CDATA section, as XML would have it, what that holds.
+    pub(super) fn value(cut: TagSpace) -> Self {
+        Self { unwraps_cdata: true, ..Self::new(cut) }
     }
 
     /// Adds a piece and returns what can be shown now.
@@ -30,6 +40,9 @@ impl Growing {
         };
         let before = self.text.len();
         self.text.push_str(piece);
+        if self.unwraps_cdata && self.may_be_cdata() {
+            return "";
+        }
         let shown = match self.cut {
             TagSpace::Blank => {
                 self.start = Some(0);
@@ -68,6 +81,14 @@ impl Growing {
         self.start
     }
 
+    /// Returns whether the text so far is or may become a CDATA section. What it holds is shown when it is whole.
+    fn may_be_cdata(&mut self) -> bool {
+        let start = if self.cut == TagSpace::Blank { Some(0) } else { self.start() };
+        self.shown = self.shown.max(start.unwrap_or(0));
+        let body = start.and_then(|start| self.text.get(start..)).unwrap_or_default();
+        body.starts_with(CDATA) || CDATA.starts_with(body)
+    }
+
     /// Returns whether the text so far ends with one of these characters; nothing of its end is cut yet.
     pub(super) fn ends_with(&self, characters: &[char]) -> bool {
         self.text.ends_with(characters)
@@ -75,10 +96,18 @@ impl Growing {
 
     /// The value, and what of it was not shown yet. Leaves an empty text.
     pub(super) fn finish(&mut self) -> (String, String) {
-        let Self { text: mut value, start, shown, .. } = std::mem::replace(self, Self::new(self.cut));
+        let empty = Self { unwraps_cdata: self.unwraps_cdata, ..Self::new(self.cut) };
+        let Self { text: mut value, start, shown, cut, unwraps_cdata } = std::mem::replace(self, empty);
         let start = start.unwrap_or(0);
         let body = value.get(start..).unwrap_or_default();
-        let body = match self.cut {
+        let section = body.trim_end().strip_prefix(CDATA).and_then(|body| body.strip_suffix(CDATA_END));
+        if let Some(section) = section.filter(|section| unwraps_cdata && !section.contains(CDATA_END)) {
+            let mut held = Self::new(cut);
+            held.push(section);
+            let (value, _) = held.finish();
+            return (value.clone(), value);
+        }
+        let body = match cut {
             TagSpace::Blank => body.trim_end(),
             TagSpace::FirstNewline => body,
             TagSpace::Newlines => body.strip_suffix("\r\n").or(body.strip_suffix('\n')).unwrap_or(body),
@@ -139,6 +168,31 @@ mod tests {
         ] {
             assert_eq!(grow(TagSpace::FirstNewline, &[text]).0, expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_one_cdata_section_is_what_it_holds() {
+        let value = |cut, pieces: &[&str]| {
+            let mut growing = Growing::value(cut);
+            let shown: String = pieces.iter().map(|piece| growing.push(piece).to_owned()).collect();
+            let (value, rest) = growing.finish();
+            assert_eq!(shown + &rest, value);
+            value
+        };
+        for (pieces, blank, newlines, first) in [
+            (&["\n<![CDATA[\n<a>1 < 2</a>\n]]>\n"][..], "<a>1 < 2</a>", "<a>1 < 2</a>", "<a>1 < 2</a>\n"),
+            (&["<![CDA", "TA[ a ", "]]", ">"], "a", " a ", " a "),
+            (&["<![CDATA[]]>"], "", "", ""),
+            (&["<![CDATA[a]]>b"], "<![CDATA[a]]>b", "<![CDATA[a]]>b", "<![CDATA[a]]>b"),
+            (&["<![CDATA[a]]>]]>"], "<![CDATA[a]]>]]>", "<![CDATA[a]]>]]>", "<![CDATA[a]]>]]>"),
+            (&["<!", "-- a -->"], "<!-- a -->", "<!-- a -->", "<!-- a -->"),
+            (&["<![CDATA", "\n"], "<![CDATA", "<![CDATA", "<![CDATA\n"),
+        ] {
+            assert_eq!(value(TagSpace::Blank, pieces), blank);
+            assert_eq!(value(TagSpace::Newlines, pieces), newlines);
+            assert_eq!(value(TagSpace::FirstNewline, pieces), first);
+        }
+        assert_eq!(grow(TagSpace::Blank, &["<![CDATA[a]]>"]).0, "<![CDATA[a]]>", "of text it is a part");
     }
 
     #[test]

@@ -696,7 +696,7 @@ impl OpenCall {
             self.parameter = Some(Parameter {
                 name: name.into(),
                 tag_name: tag.name.to_owned(),
-                value: Growing::new(tag_space(self.head.tool, name)),
+                value: Growing::value(tag_space(self.head.tool, name)),
                 verbatim: is_verbatim(self.head.tool, name),
                 closing: None,
                 doubtful: false,

@@ -65,13 +65,15 @@ fn stands_in_what_was_read<'a>(
             let (begin, end) = tags(name);
             format!("{begin}{}{end}", value.as_str().unwrap_or_default())
         });
-        std::iter::once(begin).chain(parameters).map(|part| without_space(&part)).collect::<Vec<_>>()
+        let parts = std::iter::once(begin).chain(parameters);
+        parts.map(|part| without_cdata(&without_space(&part))).collect::<Vec<_>>()
     };
     let own = |name: &str| (format!("<{name}>"), format!("</{name}>"));
     let invoked = |name: &str| (format!("<parameter name=\"{name}\">"), "</parameter>".to_owned());
     let forms = [written(format!("<{name}>"), &own), written(format!("<invoke name=\"{name}\">"), &invoked)];
     let holds = |text: &str| {
         let text: String = text.lines().map(without_number).map(without_space).collect();
+        let text = without_cdata(&text);
         forms.iter().any(|form| hold_in_order(&text, form))
     };
     given.any(holds)
@@ -143,6 +145,11 @@ fn significant(text: &str) -> impl Iterator<Item = char> {
     first.chain(lines.map(without_number)).flat_map(str::chars).filter(|c| !c.is_whitespace())
 }
 
+/// A text without the brackets of CDATA sections, in which values may stand.
+fn without_cdata(text: &str) -> String {
+    text.replace("<![CDATA[", "").replace("]]>", "")
+}
+
 fn without_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
@@ -172,6 +179,7 @@ mod tests {
             "<execute_command><command>rm -r build</command></execute_command>",
             " 1 | < execute_\n 2 | command>\n3|<command>rm -r build\n4 | </command></execute_command>",
             "<invoke name=\"execute_command\">\n<parameter name=\"command\">rm -r build</parameter>\n</invoke>",
+            "<execute_command>\n<command><![CDATA[rm -r build]]></command>\n</execute_command>",
             "<execute_command>\n<command>rm -r build</command>\n<reason>to build anew</reason>\n</execute_command>",
         ];
         for text in texts {

@@ -580,6 +580,20 @@ fn an_element_behind_a_parameter_that_is_none_is_dropped() {
 }
 
 #[test]
+fn a_value_in_a_cdata_section_is_what_that_holds() {
+    assert_eq!(read(&writing("<![CDATA[\n<a>1 < 2</a>\n]]>")), [write("<a>1 < 2</a>")]);
+    assert_eq!(
+        read("<execute_command>\n<command><![CDATA[echo a && echo b]]></command>\n</execute_command>"),
+        [call("execute_command", json!({ "command": "echo a && echo b" }))]
+    );
+    assert_eq!(read("<list_files><path> <![CDATA[src]]> </path></list_files>"), [list("src")]);
+    // These are a part of the value.
+    for lines in ["<![CDATA[a]]>\nb", "a <![CDATA[b]]>", "<![CDATA[a]]><![CDATA[b]]>"] {
+        assert_eq!(read(&writing(lines)), [write(lines)]);
+    }
+}
+
+#[test]
 fn a_value_with_its_closing_tag_and_an_element_is_not_cut_short() {
     for command in [
         "sed 's|</command><b>x</b>|y|' a",
