@@ -8,6 +8,7 @@
 #![warn(unreachable_pub)]
 
 mod call;
+mod checklist;
 mod declaration;
 mod hook_view;
 mod protocol;

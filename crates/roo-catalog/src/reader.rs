@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use crate::tool_name::ToolName;
-use roo_protocol::task::TodoStatus;
 use roo_text::lines::LineRange;
 
 /// Reasons why a call can't be understood. The text is for the model: it says what to change.
@@ -150,7 +149,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -179,18 +178,4 @@ pub(crate) fn elements<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'
 
 pub(crate) fn unescape(text: &str) -> String {
     quick_xml::escape::unescape(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
-}
-
-/// The entries of a Markdown checklist; other lines are not entries.
-pub(crate) fn checklist(text: &str) -> Vec<(String, TodoStatus)> {
-    text.lines()
-        .filter_map(|line| {
-            let line = line.trim();
-            let line = line.strip_prefix('-').unwrap_or(line).trim_start();
-            let (mark, content) = line.strip_prefix('[')?.split_once(']')?;
-            let status = TodoStatus::from_mark(mark)?;
-            let content = content.trim();
-            (!content.is_empty()).then(|| (content.to_owned(), status))
-        })
-        .collect()
 }

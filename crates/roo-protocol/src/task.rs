@@ -140,7 +140,7 @@ impl TodoStatus {
         match inner.trim() {
             "" => Some(Self::Pending),
             "-" | "~" => Some(Self::InProgress),
-            "x" | "X" => Some(Self::Completed),
+            "x" | "X" | "✓" | "✔" => Some(Self::Completed),
             _ => None,
         }
     }

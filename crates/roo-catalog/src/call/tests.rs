@@ -263,8 +263,8 @@ fn suggestions_come_as_elements_or_as_json() {
 
 #[test]
 fn a_checklist_is_read_line_by_line() {
-    let text =
-        "Plan:\n- [x] one\n  [ ] two\n-[-] three\n[~] four\n[X] five\n[] six\n[?] no mark\n- no entry\n[ ]";
+    let text = "Plan:\n- [x] one\n  [ ] two\n-[-] three\n[~] four\n[X] five\n[] six\n* [ ] seven\n+ [✓] eight\n\
+         1. [ ] nine\n  10) [x] ten\n\n[?] no mark\n- no entry\n[ ]";
     let Ok(Invocation::UpdateTodoList(list)) = read("update_todo_list", &json!({"todos": text})) else {
         panic!("not read")
     };
@@ -306,8 +306,56 @@ fn values_are_read_by_their_kind() {
         (json!(null), false),
     ] {
         let path = "a".to_owned();
+            ("seven", TodoStatus::Pending),
+            ("eight", TodoStatus::Completed),
+            ("nine", TodoStatus::Pending),
+            ("ten", TodoStatus::Completed),
         assert_eq!(
             listing(sent.clone()),
+    assert_eq!(list.left_out, ["Plan:", "[?] no mark", "- no entry", "[ ]"]);
+}
+
+#[test]
+fn a_checklist_may_be_a_list_of_objects() {
+    let objects = json!([
+        { "content": " one ", "status": "completed", "activeForm": "x" },
+        { "content": "two", "status": "in_progress" },
+        { "content": "three" },
+        "[x] four",
+        "five",
+    ]);
+    for todos in [objects.clone(), json!(objects.to_string())] {
+        let Ok(Invocation::UpdateTodoList(list)) = read("update_todo_list", &json!({ "todos": todos }))
+        else {
+            panic!("not read: {todos}")
+        };
+        let expected = [
+            ("one", TodoStatus::Completed),
+            ("two", TodoStatus::InProgress),
+            ("three", TodoStatus::Pending),
+            ("four", TodoStatus::Completed),
+            ("five", TodoStatus::Pending),
+        ];
+        assert_eq!(list.items, expected.map(|(content, status)| (content.to_owned(), status)));
+    }
+}
+
+#[test]
+fn a_checklist_without_an_entry_replaces_nothing() {
+    for (todos, problem) in [
+        (json!("nothing here"), "it has no entry"),
+        (json!([]), "it has no entry"),
+        (json!("[]"), "it has no entry"),
+        (json!(" "), "lacks the parameter 'todos'"),
+        (json!(7), "expected a list, got a number"),
+        (json!([{ "content": "a", "status": "later" }]), "pending, in_progress or completed"),
+        (json!([{ "status": "pending" }]), "expected entries with `content`"),
+    ] {
+        let refusal = refusal("update_todo_list", &json!({ "todos": todos }));
+        assert!(refusal.contains(problem), "{todos}: {refusal}");
+    }
+    let subtask = json!({ "mode": "code", "message": "m", "todos": "nothing here" });
+    assert!(refusal("new_task", &subtask).contains("it has no entry"));
             Ok(Invocation::ListFiles(ListFiles { path, recursive, offset: 0 })),
             "{sent}"
         );

@@ -1,7 +1,7 @@
 //! `new_task`: a subtask for another mode.
 
 use super::prelude::*;
-use crate::reader::checklist;
+use crate::checklist::Checklist;
 use roo_protocol::task::TodoStatus;
 
 /// Delegates.
@@ -39,7 +39,7 @@ impl Declaration for NewTask {
         Ok(Self {
             mode: reader.text("mode")?,
             message: reader.verbatim("message")?,
-            todos: reader.optional_text("todos")?.as_deref().map(checklist).unwrap_or_default(),
+            todos: Checklist::parameter(reader, "todos")?.unwrap_or_default().entries,
         })
     }
 

@@ -1,14 +1,16 @@
 //! `update_todo_list`: the list of what is to be done.
 
 use super::prelude::*;
-use crate::reader::checklist;
+use crate::checklist::{Checklist, status_of};
 use roo_protocol::task::TodoStatus;
 
 /// Replaces the to-do list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateTodoList {
-    /// The whole list.
+    /// The whole list; at least one entry.
     pub items: Vec<(String, TodoStatus)>,
+    /// Lines that are no entries.
+    pub left_out: Vec<String>,
 }
 
 impl Declaration for UpdateTodoList {
@@ -27,7 +29,8 @@ impl Declaration for UpdateTodoList {
     };
 
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
-        Ok(Self { items: checklist(&reader.text("todos")?) })
+        let list = Checklist::parameter(reader, "todos")?.ok_or(reader.missing("todos"))?;
+        Ok(Self { items: list.entries, left_out: list.left_out })
     }
 
     fn subject(&self) -> String {
@@ -64,14 +67,5 @@ fn word(status: TodoStatus) -> &'static str {
         TodoStatus::Pending => "pending",
         TodoStatus::InProgress => "in_progress",
         TodoStatus::Completed => "completed",
-    }
-}
-
-fn status_of(word: &str) -> Option<TodoStatus> {
-    match word {
-        "pending" => Some(TodoStatus::Pending),
-        "in_progress" => Some(TodoStatus::InProgress),
-        "completed" => Some(TodoStatus::Completed),
-        _ => None,
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use roo_catalog::{Effect, ToolName, ToolProtocol};
 use roo_protocol::ids::Urid;
-use roo_text::render::exact_line;
+use roo_text::render::{exact_line, one_line};
 
 /// Beginning of the result of a call that the user refused.
 const DENIED: &str = "The user refused this call, so it was not run";
@@ -31,6 +31,18 @@ pub fn no_tool_used(protocol: ToolProtocol) -> String {
          - Something only the user knows is missing: call ask_followup_question.\n\
          - Goal out of reach: call complete_with_failure.\n\n{form}"
     )
+}
+
+/// To a to-do list with lines that are no entries.
+pub fn left_out_of_list(lines: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> =
+        lines.iter().take(SHOWN).map(|line| format!("`{}`", one_line(line, 60))).collect();
+    let more = match lines.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("Not in it, as they have no box `[ ]`: {}{more}.", shown.join(", "))
 }
 
 /// To an answer that reached the output limit before it came to a call.
@@ -342,6 +354,13 @@ mod tests {
         assert!(xml.contains("<attempt_completion>\n<result>"), "{xml}");
         let native = no_tool_used(ToolProtocol::Native);
         assert!(native.contains("function call") && !native.contains('<'), "{native}");
+    }
+
+    #[test]
+    fn lines_without_a_box_are_named() {
+        let lines = ["Plan:", "a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!(left_out_of_list(&lines[..1]), "Not in it, as they have no box `[ ]`: `Plan:`.");
+        assert!(left_out_of_list(&lines).ends_with("`c`, `d` and 1 more."), "{}", left_out_of_list(&lines));
     }
 
     #[test]

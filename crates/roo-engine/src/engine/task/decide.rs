@@ -631,7 +631,11 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
         Ok(Invocation::UpdateTodoList(update)) => {
             let items = todo_items(&task.todo, update.items);
             let done = items.iter().filter(|item| item.status == TodoStatus::Completed).count();
-            let text = format!("The list has {} entries, {done} of them completed.", items.len());
+            let mut text = format!("The list has {} entries, {done} of them completed.", items.len());
+            if !update.left_out.is_empty() {
+                text.push('\n');
+                text.push_str(&replies::left_out_of_list(&update.left_out));
+            }
             vec![Event::TodoChanged { items }, finished(call, ToolStatus::Ok, text, false)]
         }
         Ok(Invocation::AttemptCompletion(completion)) => {
