@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn integer(&self, name: &str) -> Result<Option<usize>, InvalidCall> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = match value {
-            Value::Number(number) => number.as_u64(),
+            Value::Number(_) => whole_number(value),
             Value::String(text) if text.trim().is_empty() => return Ok(None),
             Value::String(text) => text.trim().parse().ok(),
             _ => None,
@@ -147,6 +147,14 @@ impl<'a> Reader<'a> {
         }
         Ok(Some(range))
     }
+}
+
+/// A number from 0 without a fraction, also one that is written with a point.
+pub(crate) fn whole_number(value: &Value) -> Option<u64> {
+    /// Up to here each whole number is its own float.
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    let is_whole = |number: &f64| (0.0..=MAX).contains(number) && number.fract() == 0.0;
+    value.as_u64().or_else(|| value.as_f64().filter(is_whole).map(|number| number as u64))
 }
 
 pub(crate) fn type_name(value: &Value) -> &'static str {

@@ -59,6 +59,13 @@ fn files_to_read_come_in_many_shapes() {
         (json!({"files": [{"path": " a "}]}), &["a"]),
         (json!({"files": r#"[{"path": "a", "line_ranges": ["1-2"]}, "b"]"#}), &["a 1-2", "b"]),
         (json!({"args": null, "files": ["a"]}), &["a"]),
+        (json!({"args": "<path>a</path>"}), &["a"]),
+        (json!({"args": "<path>a</path><line_range>3-4</line_range>\n<path>b</path>"}), &["a 3-4", "b"]),
+        (json!({"args": "<file><path>a</path><path>b</path></file>"}), &["a", "b"]),
+        (json!({"args": r#"[{"path": "a"}]"#}), &["a"]),
+        (json!({"files": "<file><path>a</path></file>"}), &["a"]),
+        (json!({"files": [{"file_path": "a"}]}), &["a"]),
+        (json!({"file_path": " a "}), &["a"]),
         (json!({"path": " a "}), &["a"]),
     ];
     for (params, expected) in cases {
@@ -76,7 +83,26 @@ fn ranges_come_in_many_shapes() {
         (ranges(json!([1, 2])), "a 1-2"),
         (ranges(json!("1-2")), "a 1-2"),
         (ranges(json!(null)), "a"),
+        (ranges(json!(["4999", "5000"])), "a 4999-5000"),
+        (ranges(json!([4999, -1])), "a 4999-"),
+        (ranges(json!([[1, 2], ["7", "-1"], "9-", 12, "20"])), "a 1-2 7- 9- 12-12 20-20"),
+        (ranges(json!("4999")), "a 4999-4999"),
+        (ranges(json!(4999)), "a 4999-4999"),
+        (ranges(json!("4999-")), "a 4999-"),
+        (ranges(json!("1-2, 4-5")), "a 1-2 4-5"),
+        (ranges(json!("[[1, 2], [4, 5]]")), "a 1-2 4-5"),
+        (ranges(json!([[1.0, 2.0]])), "a 1-2"),
         (json!({"files": [{"path": "a", "line_range": "3-3"}]}), "a 3-3"),
+        (json!({"files": [{"path": "a", "offset": 4999, "limit": 2}]}), "a 4999-5000"),
+        (json!({"files": [{"path": "a", "start_line": 3, "end_line": "9"}]}), "a 3-9"),
+        (json!({"files": [{"path": "a", "line_ranges": [], "start_line": 3, "end_line": -1}]}), "a 3-"),
+        (
+            json!({"args": "<file><path>a</path><start_line>3</start_line><end_line>9</end_line></file>"}),
+            "a 3-9",
+        ),
+        (json!({"args": "<file><path>a</path><offset>3</offset><limit>2</limit></file>"}), "a 3-4"),
+        (json!({"args": "<file><path>a</path><line_range>7</line_range></file>"}), "a 7-7"),
+        (json!({"path": "a", "line_range": "3-9"}), "a 3-9"),
         (json!({"path": "a", "start_line": "3", "end_line": 9}), "a 3-9"),
         (json!({"path": "a", "start_line": 3}), "a 3-"),
         (json!({"path": "a", "end_line": 9}), "a 1-9"),
@@ -93,7 +119,7 @@ fn ranges_come_in_many_shapes() {
 
 #[test]
 fn files_that_can_not_be_read_as_such_are_named() {
-    let lacks = "The call of read_file lacks the parameter 'args'.";
+    let lacks = "no file is named. A function call names them in `files`, a call in tags in <args>";
     for (params, problem) in [
         (json!({}), lacks),
         (json!({"args": ""}), lacks),
@@ -102,8 +128,10 @@ fn files_that_can_not_be_read_as_such_are_named() {
         (json!({"args": "<file><line_range>1-2</line_range></file>"}), "a <file> without a <path>"),
         (json!({"files": [{"line_ranges": []}]}), "a file without a path"),
         (json!({"files": 7}), "expected a list of files"),
-        (json!({"files": "a.rs"}), "not a JSON list"),
-        (json!({"args": "<file><path>a</path><line_range>7</line_range></file>"}), "got '7'"),
+        (json!({"files": "a.rs"}), "neither tags nor a JSON list"),
+        (json!({"args": "<file><path>a</path><line_range>x</line_range></file>"}), "got 'x'"),
+        (json!({"args": "<file><path>a</path><line_range>-5</line_range></file>"}), "got '-5'"),
+        (json!({"files": [{"path": "a", "start_line": 9, "end_line": 3}]}), "ends before it begins"),
         (json!({"files": [{"path": "a", "line_ranges": [[1, 2, 3]]}]}), "expected [start, end], got [1,2,3]"),
         (json!({"files": [{"path": "a", "line_ranges": [{"start": 1}]}]}), "expected [start, end]"),
         (json!({"files": [{"path": "a", "line_ranges": [[5, 2]]}]}), "the range 5-2 ends before it begins"),
@@ -152,6 +180,7 @@ fn a_diff_may_be_nested() {
     for (sent, expected) in [
         (format!("<diff>\n<content>\n{block}\n</content>\n</diff>"), format!("{block}\n")),
         (format!("<diff><content><![CDATA[{block}]]></content></diff>"), format!("{block}\n")),
+        (format!("<diff>\n<![CDATA[\n{block}\n]]>\n</diff>"), format!("{block}\n")),
         (format!("<diff>{block}</diff>"), format!("{block}\n")),
         (
             format!("<diff><content>{block}</content>\n<start_line> 7 </start_line></diff>"),
@@ -180,7 +209,6 @@ fn a_diff_may_be_nested() {
         assert!(refusal.contains(problem), "{params}: {refusal}");
     }
 }
-        (format!("<diff>\n<![CDATA[\n{block}\n]]>\n</diff>"), format!("{block}\n")),
 
 #[test]
 fn replacing_goes_by_several_names() {
@@ -278,40 +306,12 @@ fn a_checklist_is_read_line_by_line() {
             ("four", TodoStatus::InProgress),
             ("five", TodoStatus::Completed),
             ("six", TodoStatus::Pending),
-        ]
-    );
-}
-
-#[test]
-fn a_failure_may_give_its_reason_as_a_result() {
-    for params in [json!({"reason": " no key "}), json!({"result": "no key"})] {
-        let reason = "no key".to_owned();
-        assert_eq!(
-            read("complete_with_failure", &params),
-            Ok(Invocation::CompleteWithFailure(CompleteWithFailure { reason })),
-            "{params}"
-        );
-    }
-    assert!(refusal("complete_with_failure", &json!({})).contains("lacks the parameter 'reason'"));
-}
-
-#[test]
-fn values_are_read_by_their_kind() {
-    let listing = |recursive: Value| read("list_files", &json!({"path": "a", "recursive": recursive}));
-    for (sent, recursive) in [
-        (json!(true), true),
-        (json!(" True "), true),
-        (json!("false"), false),
-        (json!(""), false),
-        (json!(null), false),
-    ] {
-        let path = "a".to_owned();
             ("seven", TodoStatus::Pending),
             ("eight", TodoStatus::Completed),
             ("nine", TodoStatus::Pending),
             ("ten", TodoStatus::Completed),
-        assert_eq!(
-            listing(sent.clone()),
+        ]
+    );
     assert_eq!(list.left_out, ["Plan:", "[?] no mark", "- no entry", "[ ]"]);
 }
 
@@ -356,6 +356,34 @@ fn a_checklist_without_an_entry_replaces_nothing() {
     }
     let subtask = json!({ "mode": "code", "message": "m", "todos": "nothing here" });
     assert!(refusal("new_task", &subtask).contains("it has no entry"));
+}
+
+#[test]
+fn a_failure_may_give_its_reason_as_a_result() {
+    for params in [json!({"reason": " no key "}), json!({"result": "no key"})] {
+        let reason = "no key".to_owned();
+        assert_eq!(
+            read("complete_with_failure", &params),
+            Ok(Invocation::CompleteWithFailure(CompleteWithFailure { reason })),
+            "{params}"
+        );
+    }
+    assert!(refusal("complete_with_failure", &json!({})).contains("lacks the parameter 'reason'"));
+}
+
+#[test]
+fn values_are_read_by_their_kind() {
+    let listing = |recursive: Value| read("list_files", &json!({"path": "a", "recursive": recursive}));
+    for (sent, recursive) in [
+        (json!(true), true),
+        (json!(" True "), true),
+        (json!("false"), false),
+        (json!(""), false),
+        (json!(null), false),
+    ] {
+        let path = "a".to_owned();
+        assert_eq!(
+            listing(sent.clone()),
             Ok(Invocation::ListFiles(ListFiles { path, recursive, offset: 0 })),
             "{sent}"
         );
@@ -373,7 +401,10 @@ fn a_checklist_without_an_entry_replaces_nothing() {
         (json!(90), Some(Some(90))),
         (json!(0), Some(None)),
         (json!(null), Some(None)),
+        (json!(90.0), Some(Some(90))),
         (json!(1.5), None),
+        (json!(-1.0), None),
+        (json!(1e300), None),
         (json!(-1), None),
         (json!("soon"), None),
     ] {

@@ -1,7 +1,7 @@
 //! `read_file`: lines of text files.
 
 use super::prelude::*;
-use crate::reader::{elements, unescape};
+use crate::reader::{elements, unescape, whole_number};
 use roo_text::indented_block::IndentedBlock;
 use roo_text::lines::LineRange;
 
@@ -50,7 +50,9 @@ impl Declaration for ReadFile {
              (1-based, both ends included), or one `<symbol>name</symbol>`, or \
              `<indentation><anchor_line>n</anchor_line></indentation>` for the block around a line.",
         )],
-        legacy_parameters: &["path", "start_line", "end_line", "offset", "limit", "files", "mode", "indentation"],
+        legacy_parameters: &[
+            "path", "file_path", "start_line", "end_line", "line_range", "offset", "limit", "files", "mode", "indentation",
+        ],
         example: "<read_file>\n<args>\n<file>\n<path>src/main.rs</path>\n</file>\n<file>\n<path>src/lib.rs</path>\n\
                   <line_range>1-80</line_range>\n</file>\n</args>\n</read_file>",
         mistake: "A directory as path: use list_files to see what a directory holds.",
@@ -162,77 +164,89 @@ const FILES: Structured = Structured {
 
 /// The shapes of `read_file`: nested `args`, `files` as JSON, and `path` with a range.
 fn files(reader: &Reader<'_>) -> Result<Vec<ReadRequest>, InvalidCall> {
-    let files = if let Some(args) = reader.get("args") {
-        match args {
-            Value::String(text) => files_from_xml(reader, text)?,
-            other => files_from_json(reader, other)?,
-        }
-    } else if let Some(files) = reader.get("files") {
-        match files {
-            Value::String(text) => {
-                let value = serde_json::from_str(text)
-                    .map_err(|error| reader.bad("files", format!("not a JSON list: {error}")))?;
-                files_from_json(reader, &value)?
-            }
-            other => files_from_json(reader, other)?,
-        }
-    } else {
-        let path = reader.optional_text("path")?.ok_or(reader.missing("args"))?;
-        let (offset, limit) = (reader.integer("offset")?, reader.integer("limit")?);
-        let is_block = reader.optional_text("mode")?.is_some_and(|mode| mode == "indentation");
-        if is_block || reader.get("indentation").is_some() {
-            let wanted = reader.get("indentation").cloned().unwrap_or_default();
-            let block = block_from_json(reader, &wanted, offset, limit)?;
-            return Ok(vec![ReadRequest { block: Some(block), ..ReadRequest::lines(path, vec![]) }]);
-        }
-        let (start, end) = match (offset, limit) {
-            (None, None) => (reader.integer("start_line")?, reader.integer("end_line")?),
-            (offset, limit) => {
-                let start = offset.unwrap_or(1);
-                (Some(start), limit.map(|limit| start.saturating_add(limit.max(1)) - 1))
-            }
-        };
-        vec![ReadRequest::lines(path, reader.range("start_line", start, end)?.into_iter().collect())]
+    let files = match ["args", "files"].into_iter().find_map(|name| Some((name, reader.get(name)?))) {
+        Some((name, Value::String(text))) => files_from_text(reader, name, text)?,
+        Some((_, list)) => files_from_json(reader, list)?,
+        None => file_from_parameters(reader)?.into_iter().collect(),
     };
     if files.is_empty() {
-        return Err(reader.missing("args"));
+        let problem = "no file is named. A function call names them in `files`, a call in tags in <args>";
+        return Err(reader.bad("files", problem));
     }
     Ok(files)
+}
+
+/// The one file that the parameters of the call name themselves.
+fn file_from_parameters(reader: &Reader<'_>) -> Result<Option<ReadRequest>, InvalidCall> {
+    let path = match reader.optional_text("path")? {
+        None => reader.optional_text("file_path")?,
+        path => path,
+    };
+    let Some(path) = path else { return Ok(None) };
+    let is_block = reader.optional_text("mode")?.is_some_and(|mode| mode == "indentation");
+    if is_block || reader.get("indentation").is_some() {
+        let (offset, limit) = (reader.integer("offset")?, reader.integer("limit")?);
+        let wanted = reader.get("indentation").cloned().unwrap_or_default();
+        let block = block_from_json(reader, &wanted, offset, limit)?;
+        return Ok(Some(ReadRequest { block: Some(block), ..ReadRequest::lines(path, vec![]) }));
+    }
+    Ok(Some(ReadRequest::lines(path, ranges(reader)?)))
+}
+
+/// Files in tags or in JSON.
+fn files_from_text(reader: &Reader<'_>, name: &str, text: &str) -> Result<Vec<ReadRequest>, InvalidCall> {
+    if text.contains('<') || text.trim().is_empty() {
+        return files_from_xml(reader, text);
+    }
+    let value = serde_json::from_str(text)
+        .map_err(|error| reader.bad(name, format!("neither tags nor a JSON list: {error}")))?;
+    files_from_json(reader, &value)
 }
 
 fn files_from_xml(reader: &Reader<'_>, text: &str) -> Result<Vec<ReadRequest>, InvalidCall> {
-    let mut files = Vec::new();
-    for file in elements(text, "file") {
-        let path = elements(file, "path").next().map(|path| unescape(path.trim())).unwrap_or_default();
-        if path.is_empty() {
-            return Err(reader.bad("args", "a <file> without a <path>"));
-        }
-        let mut ranges = Vec::new();
-        for range in elements(file, "line_range") {
-            ranges.push(range_text(reader, range)?);
-        }
-        let symbol = elements(file, "symbol").next().map(|symbol| unescape(symbol.trim()));
-        let block = elements(file, "indentation").next().map(|wanted| {
-            let tags = ["anchor_line", "max_levels", "include_siblings", "include_header", "max_lines"];
-            let fields = tags.iter().filter_map(|tag| {
-                Some(((*tag).to_owned(), Value::from(elements(wanted, tag).next()?.trim())))
-            });
-            block_from_json(reader, &Value::Object(fields.collect()), None, None)
-        });
-        files.push(ReadRequest { path, ranges, block: block.transpose()?, symbol: named(symbol) });
-    }
-    Ok(files)
+    let files: Vec<&str> = elements(text, "file").collect();
+    let files = match files.is_empty() && text.contains("<path>") {
+        true => vec![text],
+        false => files,
+    };
+    files.into_iter().flat_map(by_path).map(|file| file_from_xml(reader, file)).collect()
 }
 
-fn range_text(reader: &Reader<'_>, text: &str) -> Result<LineRange, InvalidCall> {
-    let parsed = text.trim().split_once('-').and_then(|(start, end)| {
-        Some((start.trim().parse::<usize>().ok()?, end.trim().parse::<usize>().ok()?))
+/// The parts of a text that has several paths: each begins with one.
+fn by_path(text: &str) -> Vec<&str> {
+    let starts: Vec<usize> = text.match_indices("<path>").map(|(start, _)| start).collect();
+    if starts.len() < 2 {
+        return vec![text];
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
+}
+
+fn file_from_xml(reader: &Reader<'_>, file: &str) -> Result<ReadRequest, InvalidCall> {
+    let path = elements(file, "path").next().map(|path| unescape(path.trim())).unwrap_or_default();
+    if path.is_empty() {
+        return Err(reader.bad("args", "a <file> without a <path>"));
+    }
+    let mut fields = Object::new();
+    for name in ["offset", "limit", "start_line", "end_line"] {
+        fields.extend(elements(file, name).next().map(|value| (name.to_owned(), value.into())));
+    }
+    let listed = ["line_range", "line_ranges"].into_iter().flat_map(|name| elements(file, name));
+    fields.insert("line_ranges".to_owned(), listed.map(Value::from).collect());
+    let symbol = elements(file, "symbol").next().map(|symbol| unescape(symbol.trim()));
+    let block = elements(file, "indentation").next().map(|wanted| {
+        let tags = ["anchor_line", "max_levels", "include_siblings", "include_header", "max_lines"];
+        let fields = tags
+            .iter()
+            .filter_map(|tag| Some(((*tag).to_owned(), Value::from(elements(wanted, tag).next()?.trim()))));
+        block_from_json(reader, &Value::Object(fields.collect()), None, None)
     });
-    let (start, end) = parsed.ok_or_else(|| {
-        reader.bad("line_range", format!("expected start-end, such as 1-80, got '{}'", text.trim()))
-    })?;
-    // Both ends are given, so there is a range.
-    Ok(reader.range("line_range", Some(start), Some(end))?.unwrap_or(LineRange { start, end }))
+    Ok(ReadRequest {
+        path,
+        ranges: ranges(&Reader { tool: reader.tool, params: &fields })?,
+        block: block.transpose()?,
+        symbol: named(symbol),
+    })
 }
 
 fn files_from_json(reader: &Reader<'_>, value: &Value) -> Result<Vec<ReadRequest>, InvalidCall> {
@@ -249,32 +263,138 @@ fn files_from_json(reader: &Reader<'_>, value: &Value) -> Result<Vec<ReadRequest
 }
 
 fn file_from_json(reader: &Reader<'_>, file: &Value) -> Result<ReadRequest, InvalidCall> {
-    let path = match file {
-        Value::String(path) => path.as_str(),
-        _ => file.get("path").and_then(Value::as_str).unwrap_or_default(),
-    }
-    .trim();
-    if path.is_empty() {
+    let named_by = |name| file.get(name).and_then(Value::as_str).map(str::trim);
+    let path = file.as_str().map(str::trim).or(named_by("path")).or(named_by("file_path"));
+    let Some(path) = path.filter(|path| !path.is_empty()) else {
         return Err(reader.bad("files", "a file without a path"));
-    }
-    let ranges = match file.get("line_ranges").or_else(|| file.get("line_range")) {
-        None | Some(Value::Null) => vec![],
-        Some(Value::Array(list)) => {
-            // One range written without the outer list.
-            if list.len() == 2 && list.iter().all(Value::is_u64) {
-                vec![range_from_json(reader, &Value::Array(list.clone()))?]
-            } else {
-                list.iter().map(|range| range_from_json(reader, range)).collect::<Result<_, _>>()?
-            }
-        }
-        Some(one) => vec![range_from_json(reader, one)?],
     };
-    let block = match file.get("indentation") {
-        None | Some(Value::Null) => None,
+    let none = Object::new();
+    let fields = Reader { tool: reader.tool, params: file.as_object().unwrap_or(&none) };
+    let block = match fields.get("indentation") {
+        None => None,
         Some(wanted) => Some(block_from_json(reader, wanted, None, None)?),
     };
-    let symbol = file.get("symbol").and_then(Value::as_str).map(|symbol| symbol.trim().to_owned());
-    Ok(ReadRequest { path: path.to_owned(), ranges, block, symbol: named(symbol) })
+    let symbol = named_by("symbol").map(str::to_owned);
+    Ok(ReadRequest { path: path.to_owned(), ranges: ranges(&fields)?, block, symbol: named(symbol) })
+}
+
+/// The lines of a file, by the fields of its entry: ranges, `offset` and `limit`, or `start_line` and `end_line`.
+fn ranges(entry: &Reader<'_>) -> Result<Vec<LineRange>, InvalidCall> {
+    if let Some(listed) = ["line_ranges", "line_range"].into_iter().find_map(|name| entry.get(name)) {
+        let ranges = ranges_from_json(entry, listed)?;
+        if !ranges.is_empty() {
+            return Ok(ranges);
+        }
+    }
+    let (start, end) = match (entry.integer("offset")?, entry.integer("limit")?) {
+        (None, None) => {
+            let to_end = entry.get("end_line").and_then(Line::read) == Some(Line::Last);
+            (entry.integer("start_line")?, if to_end { None } else { entry.integer("end_line")? })
+        }
+        (offset, limit) => {
+            let start = offset.unwrap_or(1);
+            (Some(start), limit.map(|limit| start.saturating_add(limit.max(1)) - 1))
+        }
+    };
+    Ok(entry.range("start_line", start, end)?.into_iter().collect())
+}
+
+/// A line as ranges name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Number(usize),
+    /// The last one of the file: -1.
+    Last,
+}
+
+impl Line {
+    fn read(value: &Value) -> Option<Self> {
+        let number = match value {
+            Value::Number(number) if number.as_i64() == Some(-1) => return Some(Self::Last),
+            Value::Number(_) => whole_number(value)?,
+            Value::String(text) if text.trim() == "-1" => return Some(Self::Last),
+            Value::String(text) => text.trim().parse().ok()?,
+            _ => return None,
+        };
+        usize::try_from(number).ok().map(Self::Number)
+    }
+}
+
+/// Ranges: a list of them, or one.
+fn ranges_from_json(reader: &Reader<'_>, value: &Value) -> Result<Vec<LineRange>, InvalidCall> {
+    match value {
+        Value::String(text) => ranges_from_text(reader, text),
+        Value::Array(list) => match list.as_slice() {
+            // One range written without the outer list.
+            [start, end] if [start, end].into_iter().all(|line| Line::read(line).is_some()) => {
+                Ok(vec![range_between(reader, value, Line::read(start), Line::read(end))?])
+            }
+            list => {
+                let read = |range: &Value| match range {
+                    Value::Array(pair) => match pair.as_slice() {
+                        [start, end] => {
+                            Ok(vec![range_between(reader, range, Line::read(start), Line::read(end))?])
+                        }
+                        _ => Err(no_range(reader, range)),
+                    },
+                    range => ranges_from_json(reader, range),
+                };
+                Ok(list.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat())
+            }
+        },
+        Value::Object(object) => {
+            let line = |name| object.get(name).and_then(Line::read);
+            Ok(vec![range_between(reader, value, line("start"), line("end"))?])
+        }
+        one => Ok(vec![range_between(reader, value, Line::read(one), Line::read(one))?]),
+    }
+}
+
+/// Ranges as text: `1-80`, `7`, `90-`, several with commas, or JSON.
+fn ranges_from_text(reader: &Reader<'_>, text: &str) -> Result<Vec<LineRange>, InvalidCall> {
+    let text = text.trim();
+    if text.starts_with(['[', '{'])
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return ranges_from_json(reader, &value);
+    }
+    let read = |text: &str| {
+        let value = Value::from(text.trim());
+        let (start, end) = match text.split_once('-') {
+            None => (Line::read(&value), Line::read(&value)),
+            Some((start, end)) if end.trim().is_empty() => (Line::read(&start.into()), Some(Line::Last)),
+            Some((start, end)) => (Line::read(&start.into()), Line::read(&end.into())),
+        };
+        range_between(reader, &value, start, end)
+    };
+    text.split(',').filter(|range| !range.trim().is_empty()).map(read).collect()
+}
+
+fn range_between(
+    reader: &Reader<'_>,
+    sent: &Value,
+    start: Option<Line>,
+    end: Option<Line>,
+) -> Result<LineRange, InvalidCall> {
+    let end = match end {
+        Some(Line::Number(end)) => Some(end),
+        Some(Line::Last) => Some(usize::MAX),
+        None => None,
+    };
+    match (start, end) {
+        (Some(Line::Number(start)), Some(end)) => {
+            Ok(reader.range("line_ranges", Some(start), Some(end))?.unwrap_or(LineRange { start, end }))
+        }
+        _ => Err(no_range(reader, sent)),
+    }
+}
+
+fn no_range(reader: &Reader<'_>, sent: &Value) -> InvalidCall {
+    let problem = match sent {
+        Value::String(text) => format!("expected start-end, such as 1-80, got '{text}'"),
+        sent => format!("expected [start, end], got {sent}"),
+    };
+    reader.bad("line_ranges", problem)
 }
 
 fn named(symbol: Option<String>) -> Option<String> {
@@ -310,20 +430,6 @@ fn block_from_json(
         header: fields.boolean("include_header")?.unwrap_or(true),
         most: most.clamp(1, BLOCK_LINES),
     })
-}
-
-fn range_from_json(reader: &Reader<'_>, value: &Value) -> Result<LineRange, InvalidCall> {
-    let line =
-        |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-    let (start, end) = match value {
-        Value::String(text) => return range_text(reader, text),
-        Value::Array(pair) if pair.len() == 2 => (line(pair.first()), line(pair.get(1))),
-        Value::Object(object) => (line(object.get("start")), line(object.get("end"))),
-        _ => (None, None),
-    };
-    reader.range("line_ranges", start, end)?
-        .filter(|_| start.is_some() && end.is_some())
-        .ok_or_else(|| reader.bad("line_ranges", format!("expected [start, end], got {value}")))
 }
 
 /// One file as the contract shows it.
