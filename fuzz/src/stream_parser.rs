@@ -7,7 +7,7 @@ use roo_model::parser::{Block, StreamEvent, StreamParser, Update};
 use crate::{Input, cuts};
 
 /// Pieces that meet in hostile ways.
-const PIECES: [&str; 30] = [
+const PIECES: [&str; 38] = [
     "<write_to_file>",
     "</write_to_file>",
     "<path>",
@@ -38,6 +38,14 @@ const PIECES: [&str; 30] = [
     "&lt;",
     "é",
     "{\"path\":\"a\"}",
+    "<function=write_to_file>",
+    "<parameter=content>",
+    "</function>",
+    "<tool_call>{\"name\":\"write_to_file\",\"arguments\":",
+    "<reason>",
+    "</reason>",
+    "<![CDATA[",
+    "]]>",
 ];
 
 /// The property.

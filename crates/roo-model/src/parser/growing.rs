@@ -89,6 +89,11 @@ impl Growing {
         body.starts_with(CDATA) || CDATA.starts_with(body)
     }
 
+    /// The text so far, also what is not shown yet.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns whether the text so far ends with one of these characters; nothing of its end is cut yet.
     pub(super) fn ends_with(&self, characters: &[char]) -> bool {
         self.text.ends_with(characters)

@@ -1,7 +1,8 @@
 //! Cuts text into tags and what is between them. It knows what a tag looks like, not what it means.
 //!
 //! A tag is `<name>` or `</name>`, with white space before `>` if need be; only `<invoke …>` and
-//! `<parameter …>` may have attributes. Nothing else is buffered: not `a < b`, not `<!--`.
+//! `<parameter …>` may have attributes, and `<function=…>` and `<parameter=…>` a name. Nothing else is buffered: not
+//! `a < b`, not `<!--`.
 
 use roo_text::work;
 
@@ -24,7 +25,7 @@ pub(super) struct Tag<'a> {
     pub(super) raw: &'a str,
     pub(super) name: &'a str,
     pub(super) closing: bool,
-    /// The value of the attribute `name`.
+    /// The value of the attribute `name`, or what stands behind `=`.
     pub(super) attribute: Option<&'a str>,
 }
 
@@ -35,10 +36,13 @@ impl<'a> Tag<'a> {
             Some(inner) => (true, inner),
             None => (false, inner),
         };
-        let (name, attributes) = inner.split_at(inner.find(is_blank).unwrap_or(inner.len()));
+        let is_behind_name = |character| is_blank(character) || character == '=';
+        let (name, attributes) = inner.split_at(inner.find(is_behind_name).unwrap_or(inner.len()));
         let attributes = attributes.trim_start();
         let attribute = if attributes.is_empty() {
             None
+        } else if let Some(value) = attributes.strip_prefix('=') {
+            Some(value.trim().trim_matches(['"', '\''])).filter(|value| !value.is_empty())
         } else {
             let value = attributes.strip_prefix("name")?.trim_start().strip_prefix('=')?.trim_start();
             let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
@@ -153,11 +157,16 @@ impl Lexer {
             (TagPart::Blank, _) if is_letter && self.may_have_attributes() => {
                 LexerStep::Goes(TagPart::Attributes)
             }
+            (TagPart::Name, '=') if self.may_be_named() => LexerStep::Goes(TagPart::Attributes),
             (TagPart::Attributes, _) if !matches!(character, '<' | '\r' | '\n') => {
                 LexerStep::Goes(TagPart::Attributes)
             }
             _ => LexerStep::IsNone,
         }
+    }
+
+    fn may_be_named(&self) -> bool {
+        matches!(self.held.as_str(), "<function" | "<parameter")
     }
 
     fn may_have_attributes(&self) -> bool {
@@ -199,6 +208,11 @@ mod tests {
             ("<parameter  name = 'a b' string=\"true\">", "[parameter a b]"),
             ("<parameter other=\"x\">", "<parameter other=\"x\">"),
             ("<invoke name=\"x", "<invoke name=\"x"),
+            ("<function=read_file>x</function>", "[function read_file]x[/function]"),
+            ("<parameter=\"path\">", "[parameter path]"),
+            ("<function=>", "[function]"),
+            ("<invoke=a> </function=a> <function = a>", "<invoke=a> </function=a> <function = a>"),
+            ("a<function=b\n>", "a<function=b\n>"),
         ] {
             assert_eq!(lex(text), expected);
         }

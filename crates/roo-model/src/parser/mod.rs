@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod growing;
+mod json_call;
 mod lexer;
 mod native;
 mod sse;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use json_call::json_calls;
 pub use sse::{Oversized, SseEvent, SseReader};
 pub use stream::StreamParser;
 pub use unknown_call::unknown_call;
@@ -76,7 +78,7 @@ pub enum Block {
         id: Option<String>,
         /// The tool's name as sent.
         name: String,
-        /// The parameters; strings only for a call made in text.
+        /// The parameters; strings only for a call made in tags.
         params: Map<String, Value>,
         /// True if it was made in text, within a code block, by a fence or by indentation: some models put calls there,
         /// and all put there what they only quote.

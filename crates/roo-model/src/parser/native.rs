@@ -16,6 +16,9 @@ use serde_json::{Map, Value};
 use super::{Block, Update};
 use roo_text::work;
 
+/// Problem of a call with two values of one name, worded for the model.
+pub(super) const REPEATED: &str = "a parameter comes twice; give each of them once";
+
 /// The calls of one answer that are not closed yet.
 #[derive(Debug, Default)]
 pub(super) struct NativeCalls {
@@ -148,9 +151,7 @@ impl OpenCall {
             false => serde_json::from_str(&self.arguments).map(|IgnoredAny| None),
         };
         match read {
-            Ok(Some(Parameters { is_one_repeated: true, .. })) => {
-                Err("a parameter comes twice; give each of them once".to_owned())
-            }
+            Ok(Some(Parameters { is_one_repeated: true, .. })) => Err(REPEATED.to_owned()),
             Ok(Some(Parameters { by_name, .. })) => Ok(by_name),
             Ok(None) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) if error.is_eof() => Err(match self.reader.parameter() {
@@ -164,9 +165,9 @@ impl OpenCall {
 
 /// The parameters of a call. Of two values of one name, another reader might take the other one.
 #[derive(Default)]
-struct Parameters {
-    by_name: Map<String, Value>,
-    is_one_repeated: bool,
+pub(super) struct Parameters {
+    pub(super) by_name: Map<String, Value>,
+    pub(super) is_one_repeated: bool,
 }
 
 impl<'de> Deserialize<'de> for Parameters {

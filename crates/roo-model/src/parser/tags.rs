@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use call_end::{PresumedEnd, Quotes};
 
 use super::growing::Growing;
+use super::json_call::{self, JsonCall, ObjectReader};
 use super::lexer::{Lexer, Tag, Token};
 use super::{Block, Update};
 use roo_catalog::{TagSpace, ToolName, is_verbatim, tag_space};
@@ -158,29 +159,58 @@ impl Scanner {
                 out.append(&mut before);
                 out.append(&mut last);
             }
-            ParserState::Withheld(raw) => {
-                let raw = raw + &held;
-                match withheld_calls(&raw).filter(|_| complete) {
-                    Some(mut updates) => {
-                        self.text.close(self.markup, out);
-                        out.append(&mut updates);
-                    }
-                    None => {
-                        self.text.show(&raw, out);
-                        self.text.close(self.markup, out);
-                    }
+            ParserState::Withheld(raw) => finish_withheld(raw + &held, complete, self.text, out),
+            ParserState::Text if complete && self.text.unended_json_call(&held).is_some() => {
+                if let Some(call) = self.text.unended_json_call(&held)
+                    && let After::Entered(ParserState::Withheld(raw)) =
+                        self.text.json_call(call, self.markup, out)
+                {
+                    finish_withheld(raw, complete, self.text, out);
+                } else {
+                    self.text.close(self.markup, out);
                 }
             }
             ParserState::Text if self.text.is_unfinished_wrapper(&held) => self.text.close(self.markup, out),
             ParserState::Text | ParserState::Thinking { .. } => {
                 self.state.data(&held, &mut self.text, self.markup, out);
                 if let ParserState::Thinking { mut text, .. } = self.state {
+                    let reads_again = complete && matches!(self.markup, Markup::Calls | Markup::Withheld);
+                    let mut calls = if reads_again { calls_at_end(text.text()) } else { vec![] };
                     close_thinking(&mut text, out);
+                    out.append(&mut calls);
                 }
                 self.text.close(self.markup, out);
             }
         }
     }
+}
+
+/// The answer has ended with text that was withheld.
+fn finish_withheld(raw: String, complete: bool, mut text: Text, out: &mut Vec<Update>) {
+    match withheld_calls(&raw).filter(|_| complete) {
+        Some(mut updates) => {
+            text.close(Markup::Withheld, out);
+            out.append(&mut updates);
+        }
+        None => {
+            text.show(&raw, out);
+            text.close(Markup::Withheld, out);
+        }
+    }
+}
+
+/// The calls with which thinking ends that was never closed: whole ones at line start, and nothing behind them. What comes
+/// before them was thought.
+fn calls_at_end(thinking: &str) -> Vec<Update> {
+    let mut updates = withheld_calls(thinking).unwrap_or_default();
+    let is_call = |update: &Update| {
+        matches!(
+            update,
+            Update::CallBegun { .. } | Update::ParameterDelta { .. } | Update::Closed(Block::Call { .. })
+        )
+    };
+    let before = updates.iter().rposition(|update| !is_call(update)).map_or(0, |last| last + 1);
+    updates.split_off(before)
 }
 
 /// The updates of withheld text; none when one of its calls is not complete.
@@ -319,6 +349,32 @@ struct Beginning {
     wrapper: bool,
     /// The tool's tag came, but only what follows will tell whether it is a call.
     head: Option<Head>,
+    /// The object in a wrapper, and where in `raw` it begins.
+    json: Option<(usize, ObjectReader)>,
+}
+
+impl Beginning {
+    /// Takes text that belongs to a JSON object in a wrapper; false where it is none.
+    fn take_json(&mut self, text: &str, markup: Markup) -> bool {
+        let may_begin = self.at_line_start
+            && markup != Markup::Text
+            && self.raw.trim_end().ends_with(&format!("<{}>", json_call::TAG));
+        if self.json.is_none() && may_begin && text.starts_with('{') {
+            self.json = Some((self.raw.len(), ObjectReader::default()));
+        }
+        let Some((_, reader)) = &mut self.json else { return false };
+        if !reader.read(text) {
+            return false;
+        }
+        self.raw.push_str(text);
+        true
+    }
+
+    /// The JSON object in it, if that is whole.
+    fn json(&self) -> Option<&str> {
+        let (start, reader) = self.json.as_ref()?;
+        self.raw.get(*start..).filter(|_| reader.is_whole())
+    }
 }
 
 /// Indentation that makes code without a fence, in columns.
@@ -347,14 +403,17 @@ impl Text {
         let mut rest = data;
         while let Some(first) = rest.chars().next() {
             if let Some(beginning) = &mut self.beginning {
-                let text = rest.trim_start();
-                let (blank, _) = rest.split_at(rest.len() - text.len());
-                work::add(blank.len());
-                beginning.raw.push_str(blank);
-                rest = text;
-                if !rest.is_empty() {
-                    self.release(out);
+                if beginning.json.is_none() {
+                    let text = rest.trim_start();
+                    let (blank, _) = rest.split_at(rest.len() - text.len());
+                    work::add(blank.len());
+                    beginning.raw.push_str(blank);
+                    rest = text;
                 }
+                if rest.is_empty() || beginning.take_json(rest, markup) {
+                    return;
+                }
+                self.release(out);
                 continue;
             }
             let taken = match self.line {
@@ -459,6 +518,17 @@ impl Text {
     }
 
     fn tag(&mut self, tag: Tag<'_>, markup: Markup, out: &mut Vec<Update>) -> After {
+        if let Some(beginning) = self.beginning.as_mut().filter(|beginning| beginning.json.is_some()) {
+            let is_end = tag.closing && tag.name == json_call::TAG;
+            if let Some(call) = beginning.json().filter(|_| is_end).and_then(JsonCall::read) {
+                beginning.raw.push_str(tag.raw);
+                return self.json_call(call, markup, out);
+            }
+            if beginning.take_json(tag.raw, markup) {
+                return After::Text;
+            }
+            self.release(out);
+        }
         if let Some(Beginning { head: Some(head), .. }) = &self.beginning {
             if head.closes(tag) || head.parameter(tag).is_some() {
                 return After::Confirmed(self.enter(markup, out));
@@ -544,6 +614,31 @@ impl Text {
         }))
     }
 
+    /// A call in the form of JSON has ended.
+    fn json_call(&mut self, call: JsonCall, markup: Markup, out: &mut Vec<Update>) -> After {
+        let Some(Beginning { raw, fence, .. }) = self.beginning.take() else { return After::Text };
+        if markup == Markup::Withheld {
+            return After::Entered(ParserState::Withheld(raw));
+        }
+        let indented = self.indent >= CODE_INDENT;
+        self.close(markup, out);
+        self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
+        let JsonCall { name, params, problem } = call;
+        out.push(Update::CallBegun { name: name.clone() });
+        for (name, value) in &params {
+            Update::parameter(&name.as_str().into(), value.as_str().unwrap_or_default(), out);
+        }
+        let fenced = self.fence.is_some() || indented;
+        out.push(Update::Closed(Block::Call { id: None, name, params, fenced, problem }));
+        After::Text
+    }
+
+    /// The call in the form of JSON that is whole but for the end of the tag around it.
+    fn unended_json_call(&self, held: &str) -> Option<JsonCall> {
+        let is_end = format!("</{}>", json_call::TAG).starts_with(held);
+        self.beginning.as_ref().filter(|_| is_end)?.json().and_then(JsonCall::read)
+    }
+
     /// Returns whether this is the unfinished end of a wrapper whose call is closed.
     fn is_unfinished_wrapper(&self, held: &str) -> bool {
         let starts = |name: &str| held.strip_prefix("</").is_some_and(|start| name.starts_with(start));
@@ -582,6 +677,8 @@ enum CallSyntax {
     Tool,
     /// `<invoke name="read_file">` with `<parameter name="path">`, or with `<path>`.
     Invoke,
+    /// `<function=read_file>` with `<parameter=path>`, the form of Qwen3-Coder.
+    Function,
 }
 
 impl Head {
@@ -589,6 +686,7 @@ impl Head {
         let (name, form) = match tag.name {
             _ if tag.closing => return None,
             "invoke" => (tag.attribute?, CallSyntax::Invoke),
+            "function" => (tag.attribute?, CallSyntax::Function),
             name => (name, CallSyntax::Tool),
         };
         Some(Self { tool: ToolName::parse(name)?, name: name.to_owned(), form })
@@ -598,6 +696,7 @@ impl Head {
         match self.form {
             CallSyntax::Tool => &self.name,
             CallSyntax::Invoke => "invoke",
+            CallSyntax::Function => "function",
         }
     }
 
@@ -605,7 +704,7 @@ impl Head {
         tag.closing
             && match self.form {
                 CallSyntax::Tool => ToolName::parse(tag.name) == Some(self.tool),
-                CallSyntax::Invoke => tag.name == "invoke",
+                CallSyntax::Invoke | CallSyntax::Function => tag.name == self.tag_name(),
             }
     }
 
@@ -614,7 +713,7 @@ impl Head {
         let spec = self.tool.spec();
         match tag.name {
             _ if tag.closing => None,
-            "parameter" if self.form == CallSyntax::Invoke => tag.attribute,
+            "parameter" if self.form != CallSyntax::Tool => tag.attribute,
             name => (spec.parameters.iter().any(|parameter| parameter.name == name)
                 || spec.legacy_parameters.contains(&name))
             .then_some(name),
@@ -643,7 +742,7 @@ struct OpenCall {
 #[derive(Debug)]
 struct Parameter {
     name: Arc<str>,
-    /// `path`, or `parameter` in the form with attributes.
+    /// `path`, or `parameter` in the forms in which that has a name.
     tag_name: String,
     value: Growing,
     /// True if it may hold any text.
@@ -764,7 +863,7 @@ impl OpenCall {
     fn closes_parameter(&self, tag: Tag<'_>) -> Option<bool> {
         let last = self.parameter.as_ref().is_some_and(|parameter| parameter.tag_name == tag.name);
         let known = last
-            || tag.name == "parameter" && self.head.form == CallSyntax::Invoke
+            || tag.name == "parameter" && self.head.form != CallSyntax::Tool
             || self.head.parameter(Tag { closing: false, ..tag }).is_some();
         (tag.closing && known).then_some(last)
     }

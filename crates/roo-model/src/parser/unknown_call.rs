@@ -76,7 +76,7 @@ impl Search {
 fn begun(tag: Tag<'_>) -> Option<Begun> {
     let tool = match tag.name {
         "thinking" | "think" | "tool_call" | "function_calls" => return None,
-        "invoke" => tag.attribute?,
+        "invoke" | "function" => tag.attribute?,
         name => name,
     };
     ToolName::parse(tool).is_none().then(|| Begun { tool: tool.to_owned(), tag: tag.name.to_owned() })
@@ -85,7 +85,9 @@ fn begun(tag: Tag<'_>) -> Option<Begun> {
 /// Returns whether the tag is a parameter rather than, say, an element of a list.
 fn is_call(begun: &Begun, parameter: Tag<'_>) -> bool {
     let is_known = |name| TOOLS.iter().any(|tool| tool.parameters.iter().any(|known| known.name == name));
-    begun.tag == "invoke" || begun.tool.contains('_') || is_known(parameter.name)
+    matches!(begun.tag.as_str(), "invoke" | "function")
+        || begun.tool.contains('_')
+        || is_known(parameter.name)
 }
 
 #[cfg(test)]
@@ -100,6 +102,7 @@ mod tests {
             ("<tool_call>\n<run_it>\n<x>1</x></run_it>\n</tool_call>", Some("run_it")),
             ("<tool_call><run_it><x>1</x></run_it></tool_call>", Some("run_it")),
             ("<invoke name=\"fly\">\n<parameter name=\"to\">b</parameter></invoke>", Some("fly")),
+            ("<tool_call>\n<function=fly>\n<parameter=to>b</parameter></function></tool_call>", Some("fly")),
             ("```\nls\n```\n<edit_lines><path>a</path></edit_lines>", Some("edit_lines")),
             // Nothing of these is a call.
             ("All done!", None),

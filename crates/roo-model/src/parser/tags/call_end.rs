@@ -26,9 +26,8 @@ impl Quotes {
     /// Returns whether a call has been opened whose closing tag would be that of `like`.
     pub(super) fn tag(&mut self, tag: Tag<'_>, like: &Head) -> bool {
         let opened = self.head.take().is_some_and(|head| head.parameter(tag).is_some());
-        let same = |head: &Head| {
-            head.form == like.form && (like.form == CallSyntax::Invoke || head.tool == like.tool)
-        };
+        let same =
+            |head: &Head| head.form == like.form && (like.form != CallSyntax::Tool || head.tool == like.tool);
         self.head = Head::from_tag(tag).filter(same);
         opened
     }
@@ -260,7 +259,7 @@ impl PresumedEnd {
         let value = self.raw.get(..end.value).unwrap_or_default();
         let mut open: Vec<(&str, usize)> = match self.call.head.form {
             CallSyntax::Tool => self.call.params.keys().map(|name| (name.as_str(), 0)).collect(),
-            CallSyntax::Invoke => vec![("parameter", 0)],
+            CallSyntax::Invoke | CallSyntax::Function => vec![("parameter", 0)],
         };
         let mut balanced = true;
         Lexer::new().push(value, |token| {

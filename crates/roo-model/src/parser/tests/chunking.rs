@@ -17,6 +17,8 @@ const FRAGMENTS: &[&str] = &[
     "<parameter name=\"content\">", "</parameter>", "<thinking>", "</thinking>", "<think>", "</think>", "<",
     "</", ">", "<content", "</conten", "</write_to_f", "`", "``", "```", "```xml\n", "~~~\n", "\"", "\n",
     "\n", "\r\n", "\r", " ", "  ", "\t", "\u{a0}", "text", "é", "😀", "&lt;", "a < b", "<b>",
+    "<function=write_to_file>", "<parameter=path>", "</function>", "<tool_call>{\"name\":\"write_to_file\",\"arguments\":{",
+    "{", "}}", "\"path\":\"p\"", "\\",
     "<execute_command>", "</execute_command>", "<command>", "</command>", "<reason>", "</reason>", "<![CDATA[", "]]>",
     "<write_to_file><path>p</path><content>\n", "\n</content>\n</write_to_file>\n",
 ];
@@ -103,9 +105,9 @@ proptest! {
         for tag in ["<write_to_file>", "<invoke name=\"write_to_file\">"] {
             content = content.replace(tag, &format!("{tag}."));
         }
+        prop_assume!(!content.starts_with("<![CDATA["));
         let content = content.as_str();
         for answer in [call(content), format!("{}\n{other}", call(content))] {
-        prop_assume!(!content.starts_with("<![CDATA["));
             let blocks = closed(updates(ToolProtocol::Xml, texts(&[&answer]), true));
             let Some(Block::Call { params, problem, .. }) = blocks.first() else { panic!("{blocks:?}") };
             let whole = params.get("content").is_some_and(|sent| sent.as_str().unwrap().starts_with(content));

@@ -6,7 +6,7 @@ mod tags;
 
 use serde_json::{Map, Value, json};
 
-use super::{Block, StreamEvent, StreamParser, Update};
+use super::{Block, StreamEvent, StreamParser, Update, json_calls};
 use roo_catalog::ToolProtocol;
 
 /// Everything that these events lead to.

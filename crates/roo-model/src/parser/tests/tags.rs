@@ -440,6 +440,121 @@ fn a_wrapper_around_a_call_is_dropped() {
     );
 }
 
+/// A call in the form of Qwen3-Coder.
+const FUNCTION: &str =
+    "<tool_call>\n<function=list_files>\n<parameter=path>\nsrc\n</parameter>\n</function>\n</tool_call>";
+
+#[test]
+fn a_function_with_a_name_is_a_call() {
+    for answer in [
+        FUNCTION,
+        "<function=list_files><parameter=path>src</parameter></function>",
+        "<function=list_files>\n<parameter=path>src</parameter>\n</func",
+        "<function=list_files><path>src</path></function>",
+    ] {
+        assert_eq!(read(&format!("Look:\n{answer}")), [text("Look:"), list("src")], "{answer}");
+    }
+    assert_eq!(read(&format!("{FUNCTION}\n{FUNCTION}\nok")), [list("src"), list("src"), text("ok")]);
+    assert_eq!(
+        read_native(&format!("Look:\n{FUNCTION}\n{FUNCTION}")),
+        [text("Look:"), list("src"), list("src")]
+    );
+    let content = "</parameter>\n<parameter=path>\n</function>\nx = a<function=b>c";
+    assert_eq!(
+        read(&format!(
+            "<function=write_to_file>\n<parameter=path>\na\n</parameter>\n<parameter=content>\n{content}\n\
+             </parameter>\n</function>"
+        )),
+        [write(content)]
+    );
+    for answer in [
+        "<function=unknown><parameter=path>a</parameter></function>",
+        "It writes <function=list_files> first",
+    ] {
+        assert_eq!(read(answer), [text(answer)]);
+    }
+}
+
+/// A call in the form of Hermes.
+fn json_call(name: &str, arguments: &Value) -> String {
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+}
+
+#[test]
+fn a_json_object_in_a_wrapper_is_a_call() {
+    let call_of = |answer: &str| {
+        assert_eq!(read_native(answer), read(answer), "{answer}");
+        read(answer)
+    };
+    let params = json!({ "path": "src", "recursive": true });
+    let sent = json_call("list_files", &params);
+    let expected = call("list_files", params.clone());
+    assert_eq!(call_of(&sent), [expected.clone()]);
+    assert_eq!(
+        call_of(&format!("Look:\n{sent}\n{sent}\nok")),
+        [text("Look:"), expected.clone(), expected.clone(), text("ok")]
+    );
+    for end in ["", "\n", "\n</tool", "<"] {
+        assert_eq!(call_of(&sent.replace("\n</tool_call>", end)), [expected.clone()], "{end}");
+    }
+    let as_text = json_call("list_files", &json!(params.to_string())).replace("arguments", "parameters");
+    assert_eq!(call_of(&as_text), [expected.clone()]);
+    let content = "</tool_call>\n{\"}]\\\" <write_to_file><path>b</path>\n```\n";
+    let params = json!({ "path": "a", "content": content });
+    assert_eq!(call_of(&json_call("write_to_file", &params)), [call("write_to_file", params)]);
+    assert_eq!(read(&format!("{}\n{sent}", writing("x"))), [write("x"), expected]);
+    let fenced = read(&format!("```json\n{sent}\n```"));
+    assert!(matches!(fenced.as_slice(), [Block::Call { fenced: true, problem: None, .. }]), "{fenced:?}");
+    let twice = read(
+        "<tool_call>{\"name\": \"list_files\", \"arguments\": {\"path\": \"a\", \"path\": \"b\"}}</tool_call>",
+    );
+    assert_eq!(twice, [broken("list_files", json!({}), "a parameter comes twice; give each of them once")]);
+}
+
+#[test]
+fn a_json_object_that_is_no_call_stays_text() {
+    for answer in [
+        "<tool_call>{\"name\": \"list_files\"}</tool_call>",
+        "<tool_call>{\"name\": \"fly\", \"arguments\": {}}</tool_call>",
+        "<tool_call>{\"name\": \"list_files\", \"arguments\": [1]}</tool_call>",
+        "<tool_call>{\"name\": \"list_files\", \"arguments\": {}}, then</tool_call>",
+        "<tool_call>{\"name\": \"list_files\", \"arguments\": {",
+        "<tool_call>{what}!</tool_call>",
+        "It writes <tool_call>{\"name\": \"list_files\", \"arguments\": {}}</tool_call>",
+        "```\nx\n<tool_call>{\"name\": \"list_files\", \"arguments\": {}}</tool_call>\n```",
+    ] {
+        assert_eq!(read(answer), [text(answer)], "{answer}");
+        assert_eq!(read_native(answer), [text(answer)], "{answer}");
+    }
+    let sent = json_call("list_files", &json!({ "path": "src" }));
+    assert_eq!(read_as(ToolProtocol::Xml, &sent.replace("\n</tool_call>", ""), false).len(), 1);
+    assert_eq!(read(&format!("<tool_call>{{ {LIST}")), [text("<tool_call>{"), list("src")]);
+    let found: Vec<_> = json_calls(&format!("a {sent} <tool_call>{{\n{sent}")).collect();
+    assert_eq!(found, vec![("list_files".to_owned(), object(json!({ "path": "src" }))); 2]);
+}
+
+#[test]
+fn a_call_at_the_end_of_thinking_that_is_not_closed_counts() {
+    for reading in [read, read_native] {
+        let thought = format!("I look.\n{LIST}\n{FUNCTION}");
+        assert_eq!(
+            reading(&format!("<thinking>\n{thought}\n")),
+            [thinking(&thought), list("src"), list("src")]
+        );
+        for thought in [
+            format!("I look.\n{LIST}\nand then?"),
+            format!("I look: {LIST}"),
+            format!("So:\n```\n{LIST}\n```"),
+            "I look.\n<list_files><path>src".to_owned(),
+            format!("a\n<think>\n{LIST}"),
+        ] {
+            assert_eq!(reading(&format!("<thinking>{thought}")), [thinking(&thought)], "{thought}");
+        }
+    }
+    let cut = format!("<thinking>I look.\n{LIST}");
+    assert_eq!(read_as(ToolProtocol::Xml, &cut, false).len(), 1);
+}
+
 #[test]
 fn a_value_in_an_invoke_may_hold_closing_tags() {
     let content = "</parameter>\n<parameter name=\"path\">\n</invoke>";
@@ -709,6 +824,13 @@ fn the_work_is_linear_on_hostile_text() {
         ("", LIST, ""),
         ("", "<list_files", ""),
         ("", "<thinking>\n", ""),
+        ("<thinking>\n", LIST, ""),
+        ("<thinking>\n", "<list_files><path>a</path></list_files>\n", ""),
+        ("", "<tool_call>{\"a", ""),
+        ("<tool_call>{\"", "</tool_call>", ""),
+        ("<tool_call>{\"", "\\\"</tool_call>{", "\"}</tool_call>"),
+        ("", "\n<tool_call>{\"name\":\"list_files\",\"arguments\":{\"path\":\"a\"}}</tool_call>", ""),
+        ("", "<function=list_files", ""),
         (open, "</content>", ""),
         (open, "</content>\n", "</content></write_to_file>"),
         (open, "</content>\n</write_to_fil", ""),
