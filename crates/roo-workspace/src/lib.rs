@@ -67,7 +67,7 @@ pub use uri::{file_uri, path_of};
 pub use self::ignore::{Ignores, NAME as IGNORE_FILE, Rules};
 pub use self::links::{FileId, several_names};
 pub use file::{read_beginning, read_disk};
-pub use numbered::{IMAGES_BYTES, Reading};
+pub use numbered::{IMAGES_BYTES, ONE_LINE_CHARACTERS, Reading, copied_cut_line};
 pub use protected::is_git;
 pub use walk::{Walk, WalkEntry, WalkRules};
 

@@ -21,6 +21,20 @@ const RANGE_LINES: usize = 2000;
 /// The most characters of one line.
 const LINE_CHARACTERS: usize = 2000;
 
+/// The most characters of a line that is asked for alone.
+pub const ONE_LINE_CHARACTERS: usize = 50_000;
+
+/// The most cut lines that a notice names.
+const NAMED_LINES: usize = 10;
+
+/// The fewest characters of a line that some tool cuts: searches show less of a line than reading it does.
+const SHORTEST_CUT: usize = 400;
+
+/// The length of the pieces by which the end of a cut line is found again, in characters, and their number. Several, as
+/// what a model copies may have a change.
+const PIECE: usize = 40;
+const PIECES: usize = 5;
+
 /// The most of all images of one result, in bytes.
 pub const IMAGES_BYTES: usize = 20 << 20;
 
@@ -114,7 +128,7 @@ impl<'a> Reading<'a> {
             self.notice("The file is empty.");
             return true;
         }
-        let whole = [LineRange { start: 1, end: lines.len() }];
+        let whole = [LineRange { start: 1, end: usize::MAX }];
         let mut shown = false;
         let ranges = if ranges.is_empty() { &whole } else { ranges };
         for range in ranges {
@@ -133,10 +147,12 @@ impl<'a> Reading<'a> {
             self.error(&format!("There is no line {start}: the file has {} lines.", lines.len()));
             return false;
         }
+        let most = if range.start == range.end { ONE_LINE_CHARACTERS } else { LINE_CHARACTERS };
         let mut text = String::new();
+        let mut cut_lines = Vec::new();
         let mut last = start - 1;
-        for line in lines.iter().take(end).skip(start - 1).take(RANGE_LINES) {
-            let line = cut(line, LINE_CHARACTERS);
+        for whole in lines.iter().take(end).skip(start - 1).take(RANGE_LINES) {
+            let line = cut(whole, most);
             // A number and its bar count, too.
             let size = line.len() + 12;
             if size > self.budget {
@@ -144,6 +160,9 @@ impl<'a> Reading<'a> {
             }
             self.budget -= size;
             last += 1;
+            if line.len() != whole.len() {
+                cut_lines.push((last, whole.chars().count()));
+            }
             text.push_str(&line);
             text.push('\n');
         }
@@ -152,6 +171,9 @@ impl<'a> Reading<'a> {
                 "<content lines=\"{start}-{last}\">\n{}</content>\n",
                 number(&text, start)
             ));
+        }
+        if !cut_lines.is_empty() {
+            self.notice(&cut_notice(&cut_lines, most));
         }
         if last < end {
             let next = last + 1;
@@ -187,6 +209,90 @@ impl<'a> Reading<'a> {
                 quick_xml::escape::escape(&extension),
                 bytes.len()
             )),
+        }
+    }
+}
+
+/// Notice of lines that are cut, by their numbers and lengths in characters.
+fn cut_notice(lines: &[(usize, usize)], most: usize) -> String {
+    let named: Vec<String> = lines
+        .iter()
+        .take(NAMED_LINES)
+        .map(|(line, length)| format!("line {line} (it has {length})"))
+        .collect();
+    let more = match lines.len().saturating_sub(NAMED_LINES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let rest = match (lines, most) {
+        (_, ONE_LINE_CHARACTERS) => {
+            "Look for more of it with search_files, which shows what is around a match, or with a command such as `cut`."
+                .to_owned()
+        }
+        ([(line, _), ..], _) => format!(
+            "Read a line alone (line_range {line}-{line}) to get up to {ONE_LINE_CHARACTERS} characters of it."
+        ),
+        ([], _) => String::new(),
+    };
+    format!(
+        "Cut at {most} characters, and marked by … at the end: {}{more}. {rest} Don't write such a line back: the file would lose \
+         the rest of it.",
+        named.join(", ")
+    )
+}
+
+/// Returns the number of the first line of a new text that was copied from where a tool had cut it: it ends in `…`, and a
+/// line of the text before goes on there.
+pub fn copied_cut_line(before: &str, after: &str) -> Option<usize> {
+    let mut ends = after.lines().enumerate().filter_map(|(index, line)| {
+        let shown: Vec<char> = line.trim_end().strip_suffix('…')?.chars().collect();
+        (shown.len() + 1 >= SHORTEST_CUT).then_some((index, line, shown))
+    });
+    ends.find_map(|(index, line, shown)| {
+        let pieces: Vec<String> =
+            shown.rchunks(PIECE).take(PIECES).map(|piece| piece.iter().collect()).collect();
+        let goes_on =
+            |known: &str| known.len() > SHORTEST_CUT && pieces.iter().any(|piece| known.contains(piece));
+        let is_new = before.lines().all(|known| known != line);
+        (is_new && before.lines().any(goes_on)).then_some(index + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_copied_as_it_was_cut_is_found() {
+        let long: String = (0..1000).map(|number| format!("{number},")).collect();
+        let before = format!("a\n{long}\nb\n");
+        let shown = cut(&long, LINE_CHARACTERS).into_owned();
+        assert_eq!(copied_cut_line(&before, &format!("a\n{shown}\nb\n")), Some(2));
+        // Changes elsewhere in it, and beside its end.
+        assert_eq!(copied_cut_line(&before, &format!("x{}\r\n", shown.replace("0,1,2", "0,7,2"))), Some(1));
+        let (rest, end) = shown.split_at(shown.len() - 10);
+        assert_eq!(copied_cut_line(&before, &format!("{rest}x{end}")), Some(1));
+        // As a search shows it.
+        assert_eq!(copied_cut_line(&before, &cut(&long, 500)), Some(1));
+    }
+
+    #[test]
+    fn other_lines_that_end_in_dots_are_not() {
+        let long = format!("{}…", "word ".repeat(200));
+        assert_eq!(copied_cut_line(&long, &format!("new\n{long}")), None, "it is there already");
+        assert_eq!(copied_cut_line("a\n", &long), None, "it is a new line");
+        assert_eq!(copied_cut_line(&"loading ".repeat(100), "loading…"), None, "it is short");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_of_any_line_is_known_again(line in "[a-z0-9é]{2001,2200}", change in 0_usize..1900) {
+            let mut shown: Vec<char> = cut(&line, LINE_CHARACTERS).chars().collect();
+            shown[change] = '-';
+            prop_assert_eq!(copied_cut_line(&line, &shown.iter().collect::<String>()), Some(1));
+            prop_assert_eq!(copied_cut_line(&line, &line.replace('a', "b")), None);
         }
     }
 }

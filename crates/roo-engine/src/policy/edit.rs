@@ -22,7 +22,9 @@ use roo_protocol::rule::RuleSubject;
 use roo_sandbox::exec::redaction;
 use roo_text::omission::{self, Omission};
 use roo_text::{diff, render};
-use roo_workspace::{FileText, Location, Protection, Purpose, ReadError, Resolved, check_encodable};
+use roo_workspace::{
+    FileText, Location, Protection, Purpose, ReadError, Resolved, check_encodable, copied_cut_line,
+};
 
 /// An edit of one file.
 pub(crate) trait Edit: Sync {
@@ -181,6 +183,7 @@ impl Gate {
         {
             return Err(omission_refusal(&left_out));
         }
+        refuse_cut_line(&name, before, &after)?;
         self.refuse_masks(&name, before, &after)?;
         if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
@@ -212,6 +215,17 @@ pub(crate) fn of_masked(searched: &str, refusal: Refusal) -> Refusal {
         refusal.reason()
     );
     refusal.saying(reason)
+}
+
+/// Refuses a text with a line that a tool had cut when it showed it: the file would lose the rest of the line.
+pub(super) fn refuse_cut_line(name: &str, before: Option<&str>, after: &str) -> Result<(), Refusal> {
+    let Some(line) = before.and_then(|before| copied_cut_line(before, after)) else { return Ok(()) };
+    let text = format!(
+        "Line {line} of the new text of {name} ends in … where you were shown only a part of a long line, and the file would lose \
+         the rest of it. Leave that line as it is, and change others or a part of it (apply_diff, search_and_replace, \
+         insert_content)."
+    );
+    Err(Refusal::mistake(RefusalRule::Content, text))
 }
 
 /// To an edit that leaves text out and says so in a comment: the file would lose it.

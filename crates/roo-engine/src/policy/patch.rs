@@ -8,6 +8,7 @@ use serde_json::json;
 use super::action::{Action, ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts};
 use super::context::ToolCallContext;
 use super::decision::{AskReason, CallAssessment, Refusal, TITLE};
+use super::edit::refuse_cut_line;
 use super::escaped;
 use super::gate::{Gate, unread_refusal};
 use super::place_check::Access;
@@ -372,6 +373,7 @@ impl Gate {
                     let applied = patch::apply(&before, hunks).map_err(|error| one.wrong(error))?;
                     notices.extend(applied.notices.iter().map(|notice| format!("{name}: {notice}")));
                     let after = applied.text;
+                    refuse_cut_line(&name, Some(&before), &after)?;
                     self.refuse_masks(&name, Some(&before), &after)?;
                     check_encodable(&file, &current, &after)
                         .map_err(|error| Refusal::mistake(RefusalRule::Content, error))?;

@@ -37,7 +37,7 @@ use roo_sandbox::exec::{
 };
 use roo_text::render::exact_line;
 use roo_trace::record::{CommandRun, FileChange, Side};
-use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
+use roo_workspace::{Location, ONE_LINE_CHARACTERS, Protection, Purpose, Resolved, protection};
 
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
@@ -683,6 +683,10 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 /// Saves the whole output and says where it is, or why it isn't.
 async fn save(overflow: Overflow, stem: &str, context: &ToolContext) -> String {
     let Overflow { text, bytes, lost } = overflow;
+    let how = match text.lines().any(|line| line.len() > ONE_LINE_CHARACTERS) {
+        true => "with lines that read_file can't show whole: search_files shows what is around a match",
+        false => "to be read with read_file",
+    };
     let path = format!("{}/{stem}.txt", context.task_directory);
     let saved = match context.workspace.resolve(&path, Purpose::Write) {
         Ok(target) if is_own(&target, &path, &context.task_directory) => {
@@ -694,11 +698,10 @@ async fn save(overflow: Overflow, stem: &str, context: &ToolContext) -> String {
     };
     match saved {
         Ok(()) if lost == 0 => {
-            format!("Output ({bytes} bytes; all of it is in {path}, to be read with read_file):")
+            format!("Output ({bytes} bytes; all of it is in {path}, {how}):")
         }
         Ok(()) => format!(
-            "Output ({bytes} bytes; its beginning and end are in {path}, to be read with read_file; \
-             {lost} bytes between them were not kept):"
+            "Output ({bytes} bytes; its beginning and end are in {path}, {how}; {lost} bytes between them were not kept):"
         ),
         Err(error) => format!("Output ({bytes} bytes; what is left out here is lost: {error}):"),
     }
@@ -854,6 +857,15 @@ mod tests {
             "{}",
             found.text
         );
+    }
+
+    #[tokio::test]
+    async fn a_line_that_can_not_be_read_whole_is_told() {
+        let found = run_in(&Fixture::new(&[]), "seq -s, 1 20000", None).await;
+        let expected = "call.txt, with lines that read_file can't show whole: search_files shows what is around a match):";
+        assert!(found.text.contains(expected), "{}", found.text);
+        let found = run_in(&Fixture::new(&[]), "seq 1 20000", None).await;
+        assert!(found.text.contains("call.txt, to be read with read_file):"), "{}", found.text);
     }
 
     #[tokio::test]

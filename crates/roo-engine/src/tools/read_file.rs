@@ -202,6 +202,7 @@ mod tests {
         let fixture = Fixture::new(&[
             ("long.txt", &"x\n".repeat(2500)),
             ("wide.txt", &"é".repeat(2001)),
+            ("widest.txt", &format!("{}\n", "z".repeat(60_000)).repeat(12)),
             ("large.txt", &format!("{}\n", "y".repeat(1999)).repeat(300)),
         ]);
         let outcome = read(&fixture, "long.txt", &[]).await;
@@ -210,6 +211,22 @@ mod tests {
         );
         let outcome = read(&fixture, "wide.txt", &[]).await;
         assert!(outcome.text.contains(&format!("1 | {}…\n", "é".repeat(1999))));
+        assert!(
+            outcome.text.contains(
+                "<notice>Cut at 2000 characters, and marked by … at the end: line 1 (it has 2001). Read a line alone \
+                 (line_range 1-1)"
+            ),
+            "{}",
+            outcome.text
+        );
+        let outcome = read(&fixture, "wide.txt", &[(1, 1)]).await;
+        assert!(outcome.text.contains(&format!("1 | {}\n", "é".repeat(2001))));
+        assert!(!outcome.text.contains("Cut at"), "{}", outcome.text);
+        let outcome = read(&fixture, "widest.txt", &[(12, 12)]).await;
+        let expected = "Cut at 50000 characters, and marked by … at the end: line 12 (it has 60000). Look for more of it";
+        assert!(outcome.text.contains(expected), "{}", outcome.text);
+        let outcome = read(&fixture, "widest.txt", &[]).await;
+        assert!(outcome.text.contains("line 10 (it has 60000) and 2 more. "), "{}", outcome.text);
 
         let both = vec![target(&fixture, "large.txt", &[]), target(&fixture, "large.txt", &[(5, 9)])];
         let outcome = run(both, &fixture.context).await;

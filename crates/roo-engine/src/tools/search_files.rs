@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -243,7 +243,8 @@ impl FileVisitor for FileSearch<'_> {
             found.is_masked = true;
         }
         // The sink never fails, and a slice is read without I/O.
-        let _ = searcher.search_slice(&*matcher, &text, &mut found);
+        let _ =
+            searcher.search_slice(&*matcher, &text, LineSink { found: &mut found, unmasked: &self.unmasked });
         drop(text);
         found.path = file.place().display();
         Some(found)
@@ -408,10 +409,9 @@ enum Piece {
 }
 
 impl FileFindings {
-    fn line(&mut self, number: Option<u64>, line: &[u8]) -> String {
-        let line = String::from_utf8_lossy(line);
-        let line = line.trim_end_matches(['\n', '\r']);
-        let text = format!("{:>3} | {}\n", number.unwrap_or_default(), cut(line, LINE_CHARACTERS));
+    /// Returns a line with its number, and counts it.
+    fn numbered(&mut self, number: Option<u64>, line: &str) -> String {
+        let text = format!("{:>3} | {line}\n", number.unwrap_or_default());
         if self.matches >= self.offset {
             self.bytes += text.len();
         }
@@ -419,31 +419,68 @@ impl FileFindings {
     }
 }
 
-impl Sink for FileFindings {
+/// Takes the lines of a file that are shown.
+struct LineSink<'a> {
+    found: &'a mut FileFindings,
+    unmasked: &'a UnmaskedLines<'a>,
+}
+
+impl Sink for LineSink<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, _: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
+        let found = &mut *self.found;
         // Only a match tells that there are more than fit.
-        self.is_cut = self.matches >= RESULTS + self.offset || self.bytes > RESULT_BYTES;
-        if self.is_cut {
+        found.is_cut = found.matches >= RESULTS + found.offset || found.bytes > RESULT_BYTES;
+        if found.is_cut {
             return Ok(false);
         }
-        let line = self.line(found.line_number(), found.bytes());
-        self.pieces.push(Piece::Match(line));
-        self.matches += 1;
+        let line = line_text(matched.bytes());
+        let line = found.numbered(matched.line_number(), &around_match(&line, self.unmasked));
+        found.pieces.push(Piece::Match(line));
+        found.matches += 1;
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        let line = self.line(context.line_number(), context.bytes());
-        self.pieces.push(Piece::Context(line));
+        let line = line_text(context.bytes());
+        let line = self.found.numbered(context.line_number(), &cut(&line, LINE_CHARACTERS));
+        self.found.pieces.push(Piece::Context(line));
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        self.pieces.push(Piece::Break);
+        self.found.pieces.push(Piece::Break);
         Ok(true)
     }
+}
+
+/// The text of a line without its end.
+fn line_text(line: &[u8]) -> Cow<'_, str> {
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(line.get(..end).unwrap_or_default())
+}
+
+/// The part of a line that is shown: its beginning, or what is around its first match where that is farther on.
+fn around_match<'l>(line: &'l str, unmasked: &UnmaskedLines<'_>) -> Cow<'l, str> {
+    let beginning = cut(line, LINE_CHARACTERS);
+    if beginning.len() == line.len() {
+        return beginning;
+    }
+    // An expression can match a part of a character.
+    let is_whole = |found: &Range<usize>| line.get(found.clone()).is_some();
+    let Some(found) = unmasked.first_match(line).filter(is_whole) else { return beginning };
+    let (before, rest) = line.split_at(found.start);
+    let matched = line[found].chars().take(LINE_CHARACTERS).count();
+    if before.chars().take(LINE_CHARACTERS).count() + matched < LINE_CHARACTERS {
+        return beginning;
+    }
+    // The mark of what is left out before.
+    let room = LINE_CHARACTERS - 1;
+    let after = rest.chars().take(room).count();
+    let lead = (room.saturating_sub(matched) / 2).max(room - after);
+    let start = before.char_indices().rev().take(lead).last().map_or(before.len(), |(start, _)| start);
+    Cow::Owned(format!("…{}", cut(&line[start..], room)))
 }
 
 #[cfg(test)]
@@ -605,6 +642,24 @@ mod tests {
         assert!(text.starts_with("Showing first 300 of 300+ results."));
         assert_eq!(text.matches("| hit").count(), 300);
         assert!(found(&fixture, "é").await.contains(&format!("{}…\n", "é".repeat(499))));
+    }
+
+    #[tokio::test]
+    async fn a_match_far_into_a_long_line_is_shown() {
+        let line = format!("{}, \"needle\": 1, {}", "é".repeat(3000), "y".repeat(3000));
+        let fixture = Fixture::new(&[("a.json", &line), ("b.json", &format!("{}hit", "x".repeat(600)))]);
+        let shown = found(&fixture, "needle").await;
+        let shown = shown.lines().find_map(|line| line.strip_prefix("  1 | ")).unwrap();
+        assert_eq!(shown.chars().count(), LINE_CHARACTERS);
+        assert!(
+            shown.starts_with("…é") && shown.ends_with("y…") && shown.contains("é, \"needle\": 1, y"),
+            "{shown}"
+        );
+        // The end of a line, as much as fits.
+        assert!(found(&fixture, "hit").await.contains(&format!("| …{}hit\n", "x".repeat(496))));
+        // A match that is longer than what is shown.
+        let shown = found(&fixture, "y+").await;
+        assert!(shown.contains(&format!("| …{}…\n", "y".repeat(498))), "{shown}");
     }
 
     #[tokio::test]

@@ -34,6 +34,16 @@ impl<'a> UnmaskedLines<'a> {
         })
     }
 
+    /// Returns the first match in a line as it is shown, outside of masks.
+    pub(super) fn first_match(&self, shown: &str) -> Option<Range<usize>> {
+        let regex = self.regex.get_or_init(|| self.compile()).as_ref()?;
+        let find = |part| regex.find(Input::new(shown).range(part)).map(|found| found.range());
+        match shown.contains(MASK) {
+            true => unmasked_parts(shown).find_map(find),
+            false => find(0..shown.len()),
+        }
+    }
+
     fn compile(&self) -> Option<Regex> {
         // As the search takes it, which finds bytes too.
         let bytes = syntax::Config::new().utf8(false);
@@ -78,6 +88,16 @@ mod tests {
         {
             assert!(!found(expression), "{expression}");
         }
+    }
+
+    #[test]
+    fn the_first_match_of_a_line_is_outside_of_its_masks() {
+        let line = "key = [masked: GitHub token]; rest";
+        let found = |expression, line| UnmaskedLines::new(expression, 1 << 20).first_match(line);
+        assert_eq!(found("e.", line), Some(1..3));
+        assert_eq!(found("to|re", line), Some(30..32));
+        assert_eq!(found("GitHub", line), None);
+        assert_eq!(found("to", "a token"), Some(2..4));
     }
 
     #[test]

@@ -389,6 +389,26 @@ fn a_text_that_says_that_it_is_not_whole_is_refused() {
 }
 
 #[test]
+fn the_beginning_of_a_line_that_was_cut_does_not_replace_the_line() {
+    let line: String = (0..2000).map(|number| format!("{number},")).collect();
+    let text = format!("first\n{line}\nlast\n");
+    let fixture = Fixture::with(&[("a.json", &*text)], writing()).saw("a.json", &text);
+    let shown = roo_text::render::cut(&line, 2000).replace("7,8,9", "7,0,9");
+    let content = format!("first\n{shown}\nlast\n");
+    let reason =
+        fixture.expect("write_to_file", json!({ "path": "a.json", "content": content }), "deny content");
+    assert!(reason.contains("Line 2 of the new text of a.json ends in …"), "{reason}");
+    let replace = json!({ "path": "a.json", "search": "first", "replace": shown });
+    fixture.expect("search_and_replace", replace, "deny content");
+    let patch = format!("*** Begin Patch\n*** Update File: a.json\n-first\n+{shown}\n*** End Patch");
+    fixture.expect("apply_patch", json!({ "patch": patch }), "deny content");
+    let part = json!({ "path": "a.json", "search": "7,8,9", "replace": "7,0,9", "use_regex": false });
+    fixture.expect("search_and_replace", part, "allow autoApprove.write");
+    let whole = json!({ "path": "a.json", "content": format!("first\n{line}\nend…\n") });
+    fixture.expect("write_to_file", whole, "allow autoApprove.write");
+}
+
+#[test]
 fn what_is_outside_is_only_shown_and_what_is_ignored_is_closed() {
     let fixture = Fixture::with(
         &[(".rooignore", "closed/\n"), ("closed/a", "x"), (".env", "KEY=1"), ("open", "x")],
