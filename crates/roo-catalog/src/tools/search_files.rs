@@ -1,4 +1,4 @@
-//! `search_files`: a regular expression below a directory.
+//! `search_files`: a regular expression in a file, or in those below a directory.
 
 use super::prelude::*;
 
@@ -9,7 +9,7 @@ pub struct SearchFiles {
     pub path: String,
     /// Rust regex syntax.
     pub regex: String,
-    /// A glob on file names.
+    /// Globs on file names.
     pub file_pattern: Option<String>,
     /// Number of matches to skip.
     pub offset: usize,
@@ -17,12 +17,16 @@ pub struct SearchFiles {
 
 impl Declaration for SearchFiles {
     const SPEC: ToolSpec = ToolSpec {
-        description: "Searches the files below a directory for a regular expression (Rust syntax) and returns \
+        description: "Searches a file, or the files below a directory, for a regular expression (Rust syntax) and returns \
                       the matches with one line of context.",
         parameters: &[
-            required("path", Kind::Text, "The directory, relative to the workspace."),
+            required("path", Kind::Text, "The file or directory, relative to the workspace."),
             required("regex", Kind::Text, "The regular expression."),
-            optional("file_pattern", Kind::Text, "A glob that file names must match, such as `*.rs`."),
+            optional(
+                "file_pattern",
+                Kind::Text,
+                "Globs that file names must match, such as `*.rs` or `*.ts,*.tsx`; `!*.md` leaves files out.",
+            ),
             optional("offset", Kind::Integer, "How many matches to skip; 0 when left out."),
         ],
         example: "<search_files>\n<path>src</path>\n<regex>fn \\w+_handler</regex>\n<file_pattern>*.rs</file_pattern>\n</search_files>",
@@ -34,7 +38,7 @@ impl Declaration for SearchFiles {
     fn parse(reader: &Reader<'_>) -> Result<Self, InvalidCall> {
         Ok(Self {
             path: reader.path("path")?,
-            regex: reader.text("regex")?,
+            regex: regex(reader)?,
             file_pattern: reader.optional_text("file_pattern")?,
             offset: reader.integer("offset")?.unwrap_or_default(),
         })
@@ -80,5 +84,31 @@ impl Declaration for SearchFiles {
             None => params.remove("file_pattern"),
         };
         Ok(())
+    }
+}
+
+/// The expression as it was sent, whose blanks count. Line breaks around it are no part of it, as it is for single lines.
+fn regex(reader: &Reader<'_>) -> Result<String, InvalidCall> {
+    let regex = reader.verbatim("regex")?;
+    match regex.trim_matches(['\n', '\r']) {
+        "" => Err(reader.missing("regex")),
+        regex => Ok(regex.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_of_an_expression_count() {
+        let regex = |regex: &str| {
+            let params = json!({ "path": ".", "regex": regex });
+            let params = params.as_object().unwrap();
+            SearchFiles::parse(&Reader { tool: ToolName::SearchFiles, params }).map(|call| call.regex)
+        };
+        assert_eq!(regex("\n return 2 \n"), Ok(" return 2 ".to_owned()));
+        assert_eq!(regex(" "), Ok(" ".to_owned()));
+        assert!(regex("").is_err() && regex("\n").is_err());
     }
 }

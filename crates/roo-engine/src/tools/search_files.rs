@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
@@ -19,9 +20,10 @@ use crate::tool_run::{Outcome, ToolContext};
 use roo_catalog::SearchFiles;
 use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
-use roo_text::render::cut;
+use roo_text::render::{cut, one_line};
 use roo_workspace::{
-    EDIT_LIMIT, FileVisitor, Purpose, ReadAccess, ReadError, Resolved, VisitedFile, Workspace, as_utf8,
+    Contents, EDIT_LIMIT, FileVisitor, Location, Purpose, ReadAccess, ReadError, Resolved, VisitedFile,
+    Workspace, as_utf8,
 };
 
 /// The most matching lines of a result.
@@ -39,13 +41,14 @@ const SKIPPED: usize = 10_000;
 /// The largest compiled expression, in bytes.
 const EXPRESSION_BYTES: usize = 10 << 20;
 
-/// Searches below a directory.
+/// Searches a file, or those below a directory.
 #[derive(Debug)]
 struct Search {
-    directory: Resolved,
+    /// A file or a directory.
+    place: Resolved,
     /// Rust regex syntax.
     regex: String,
-    /// A glob on file names.
+    /// Globs on file names below a directory.
     file_pattern: Option<String>,
     /// Number of matches to skip.
     offset: usize,
@@ -53,14 +56,17 @@ struct Search {
 
 impl Tool for SearchFiles {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        let directory = gate.resolve(&self.path, Purpose::List)?;
+        let place = match gate.resolve(&self.path, Purpose::Read) {
+            Ok(file) if file.is_file() => file,
+            _ => gate.resolve(&self.path, Purpose::List)?,
+        };
         if self.offset > SKIPPED {
             let text = format!("At most {SKIPPED} matches can be skipped. Use a narrower search.");
             return Err(Refusal::mistake(RefusalRule::Content, text));
         }
         let what = format!("{} {:?} {}", self.regex, self.file_pattern, self.offset);
-        Ok(CheckedCall::from(gate.look(call_context, "Search", directory, what, |directory| Search {
-            directory,
+        Ok(CheckedCall::from(gate.look(call_context, "Search", place, what, |place| Search {
+            place,
             regex: self.regex,
             file_pattern: self.file_pattern,
             offset: self.offset,
@@ -74,10 +80,11 @@ impl Action for Search {
     }
 }
 
-/// Searches the files below a directory: unsaved text where an editor has it open, else the disk.
-/// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out; the last are counted.
-async fn run(Search { directory, regex, file_pattern, offset }: Search, context: &ToolContext) -> Outcome {
-    let shown = directory.display();
+/// Searches a file, or the files below a directory: unsaved text where an editor has it open, else the disk.
+/// Below a directory, ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out; the last are
+/// counted.
+async fn run(Search { place, regex, file_pattern, offset }: Search, context: &ToolContext) -> Outcome {
+    let shown = place.display();
     let failed = |text| Outcome::new(ToolStatus::Failed, text, format!("Did not search {shown}"));
     let matcher = RegexMatcherBuilder::new()
         // Makes an expression that could only match over several lines an error.
@@ -93,21 +100,33 @@ async fn run(Search { directory, regex, file_pattern, offset }: Search, context:
             ));
         }
     };
-    let pattern = match file_pattern.as_deref().filter(|pattern| !pattern.is_empty()).map(FilePattern::new) {
-        None => None,
-        Some(Ok(pattern)) => Some(pattern),
-        Some(Err(error)) => return failed(format!("The file_pattern can't be used: {error}")),
+    let pattern = match FilePattern::new(file_pattern.as_deref().unwrap_or_default(), &place) {
+        Ok(pattern) => pattern,
+        Err(error) => return failed(format!("The file_pattern can't be used: {error}")),
+    };
+    // A file that is named is searched as it would be read, whatever the pattern.
+    let file = match place.is_directory() {
+        true => None,
+        false => match context.workspace.read(&place).await {
+            Ok(Contents::Text(file)) => Some(file.text),
+            Ok(Contents::Binary { .. }) => return failed(format!("{shown} is not a text file.")),
+            Err(error) => return failed(error.to_string()),
+        },
     };
 
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
     let mask = context.read_mask().await;
     let work = move || {
         let unmasked = UnmaskedLines::new(&regex, EXPRESSION_BYTES);
-        let open = open_files(&workspace, &directory);
+        let open = open_files(&workspace, &place);
         let (workspace, matcher, pattern) = (&workspace, &matcher, pattern.as_ref());
+        let (mask, fits_any, cancel) = (&mask, AtomicBool::new(false), &cancel);
         let search =
-            FileSearch { workspace, matcher, unmasked, pattern, mask: &mask, offset, open, cancel: &cancel };
-        search.below(&directory)
+            FileSearch { workspace, matcher, unmasked, pattern, fits_any, mask, offset, open, cancel };
+        match file {
+            None => search.below(&place),
+            Some(text) => search.in_file(&place, &text),
+        }
     };
     match roo_durable::spawn_blocking(work).await {
         Ok(Some(results)) => {
@@ -120,22 +139,86 @@ async fn run(Search { directory, regex, file_pattern, offset }: Search, context:
     }
 }
 
-/// Pattern of the files to search: by name, or by path below the directory when the glob has a `/`.
+/// Pattern of the files to search: globs with commas between them. Those that begin with `!` leave files out.
 struct FilePattern {
+    /// As the model wrote it.
+    text: String,
+    /// Any file when empty.
+    wanted: Vec<FileGlob>,
+    unwanted: Vec<FileGlob>,
+    /// Path of the directory in its workspace folder, with a `/` at its end; empty for the folder itself.
+    directory: String,
+}
+
+/// Glob on the names of files, or on their paths when it has a `/`.
+struct FileGlob {
     glob: GlobMatcher,
     whole_path: bool,
 }
 
 impl FilePattern {
-    fn new(pattern: &str) -> Result<Self, globset::Error> {
-        let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build()?;
-        Ok(Self { glob: glob.compile_matcher(), whole_path: pattern.contains('/') })
+    /// None where every file fits.
+    fn new(text: &str, directory: &Resolved) -> Result<Option<Self>, globset::Error> {
+        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+        for glob in globs(text) {
+            match glob.strip_prefix('!') {
+                Some(glob) => unwanted.extend(FileGlob::parse(glob)?),
+                None => wanted.extend(FileGlob::parse(glob)?),
+            }
+        }
+        let directory = match (directory.location(), directory.relative()) {
+            (Location::Outside, _) | (_, "") => String::new(),
+            (_, directory) => format!("{directory}/"),
+        };
+        let is_any = wanted.is_empty() && unwanted.is_empty();
+        Ok((!is_any).then(|| Self { text: text.to_owned(), wanted, unwanted, directory }))
     }
 
+    /// Returns whether to search a file, by its path below the directory.
     fn fits(&self, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        self.glob.is_match(if self.whole_path { path } else { name })
+        let any = |globs: &[FileGlob]| globs.iter().any(|glob| glob.fits(&self.directory, path));
+        (self.wanted.is_empty() || any(&self.wanted)) && !any(&self.unwanted)
     }
+}
+
+impl FileGlob {
+    fn parse(glob: &str) -> Result<Vec<Self>, globset::Error> {
+        let whole_path = glob.contains('/');
+        let glob = glob.trim_start_matches("./").trim_start_matches('/');
+        // An extension alone, which may be a name too.
+        let is_extension = !whole_path && glob.starts_with('.') && !glob.contains(['*', '?', '[', '{']);
+        let globs = [Some(glob.to_owned()), is_extension.then(|| format!("*{glob}"))];
+        let compile = |glob: String| {
+            let glob = GlobBuilder::new(&glob).literal_separator(true).build()?;
+            Ok(Self { glob: glob.compile_matcher(), whole_path })
+        };
+        globs.into_iter().flatten().filter(|glob| !glob.is_empty()).map(compile).collect()
+    }
+
+    /// A glob for paths may begin at the directory or at the workspace folder.
+    fn fits(&self, directory: &str, path: &str) -> bool {
+        match self.whole_path {
+            false => self.glob.is_match(path.rsplit('/').next().unwrap_or(path)),
+            true => {
+                self.glob.is_match(path)
+                    || !directory.is_empty() && self.glob.is_match(format!("{directory}{path}"))
+            }
+        }
+    }
+}
+
+/// The globs of a text, which has commas between them. Those in braces and brackets are part of a glob.
+fn globs(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let ends_glob = move |c: char| {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    text.split(ends_glob).map(str::trim).filter(|glob| !glob.is_empty())
 }
 
 /// Pattern of a search, and the files that it covers.
@@ -144,6 +227,8 @@ struct FileSearch<'a> {
     matcher: &'a RegexMatcher,
     unmasked: UnmaskedLines<'a>,
     pattern: Option<&'a FilePattern>,
+    /// Set when a file fits the pattern.
+    fits_any: AtomicBool,
     mask: &'a TextMask,
     /// Number of matches to skip.
     offset: usize,
@@ -172,7 +257,50 @@ impl FileSearch<'_> {
                 if results.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
         );
+        if let Some(pattern) = self.pattern
+            && !self.fits_any.load(Ordering::Relaxed)
+        {
+            results.unfit_pattern = Some(pattern.text.clone());
+        }
         (!self.cancel.is_cancelled()).then_some(results)
+    }
+
+    /// None when it was cancelled.
+    fn in_file(&self, file: &Resolved, text: &str) -> Option<Results> {
+        let (mut searcher, mut matcher) = self.worker();
+        let mut results = Results { offset: self.offset, ..Results::default() };
+        let found = FileFindings { offset: self.offset, ..FileFindings::default() };
+        if let Some(found) = self.in_text(&mut searcher, &mut matcher, text.as_bytes(), found) {
+            results.add(FileFindings { path: file.display(), ..found });
+        }
+        (!self.cancel.is_cancelled()).then_some(results)
+    }
+
+    /// Searches the text of a file; none where there is nothing to report.
+    fn in_text(
+        &self,
+        searcher: &mut Searcher,
+        matcher: &mut RegexMatcher,
+        bytes: &[u8],
+        mut found: FileFindings,
+    ) -> Option<FileFindings> {
+        let mut text = without_carriage_returns(as_utf8(bytes));
+        if !is_found(searcher, matcher, &text) {
+            return None;
+        }
+        let readable = String::from_utf8_lossy(&text);
+        if let Some(masked) = self.mask.masked(&readable) {
+            // What is masked isn't found either, nor is it told that there would be something: else a search could spell it out.
+            if !self.unmasked.are_found(&readable, &masked) {
+                return None;
+            }
+            text = Cow::Owned(masked.into_bytes());
+            found.is_masked = true;
+        }
+        // The sink never fails, and a slice is read without I/O.
+        let _ =
+            searcher.search_slice(&*matcher, &text, LineSink { found: &mut found, unmasked: &self.unmasked });
+        Some(found)
     }
 }
 
@@ -190,7 +318,12 @@ impl FileVisitor for FileSearch<'_> {
     }
 
     fn is_wanted(&self, path: &str) -> bool {
-        self.pattern.is_none_or(|pattern| pattern.fits(path))
+        let Some(pattern) = self.pattern else { return true };
+        let fits = pattern.fits(path);
+        if fits {
+            self.fits_any.store(true, Ordering::Relaxed);
+        }
+        fits
     }
 
     fn is_cancelled(&self) -> bool {
@@ -229,25 +362,8 @@ impl FileVisitor for FileSearch<'_> {
                 Err(_) => return None,
             },
         };
-        let mut text = without_carriage_returns(as_utf8(bytes));
-        if !is_found(searcher, matcher, &text) {
-            return None;
-        }
-        let readable = String::from_utf8_lossy(&text);
-        if let Some(masked) = self.mask.masked(&readable) {
-            // What is masked isn't found either, nor is it told that there would be something: else a search could spell it out.
-            if !self.unmasked.are_found(&readable, &masked) {
-                return None;
-            }
-            text = Cow::Owned(masked.into_bytes());
-            found.is_masked = true;
-        }
-        // The sink never fails, and a slice is read without I/O.
-        let _ =
-            searcher.search_slice(&*matcher, &text, LineSink { found: &mut found, unmasked: &self.unmasked });
-        drop(text);
-        found.path = file.place().display();
-        Some(found)
+        let found = self.in_text(searcher, matcher, bytes, found)?;
+        Some(FileFindings { path: file.place().display(), ..found })
     }
 }
 
@@ -288,6 +404,8 @@ struct Results {
     too_large: usize,
     /// Number of files with something that looks like a secret.
     masked: usize,
+    /// A pattern that no file fits.
+    unfit_pattern: Option<String>,
 }
 
 impl Results {
@@ -359,7 +477,13 @@ impl Results {
             false => "a narrower search".to_owned(),
         };
         match (self.shown(), self.more) {
-            (0, _) if until == 0 => "No results found.".to_owned(),
+            (0, _) if until == 0 => match self.unfit_pattern {
+                None => "No results found.".to_owned(),
+                Some(pattern) => format!(
+                    "No results found: no file here fits the file_pattern `{}`, so none was searched.",
+                    one_line(&pattern, LINE_CHARACTERS)
+                ),
+            },
             (0, _) => format!("There are no more results: there are {until} in all."),
             (count, true) if offset == 0 => format!(
                 "Showing first {count} of {count}+ results. Use a narrower search, or `offset` {until} to go on.\n\n{}",
@@ -492,13 +616,9 @@ mod tests {
     use roo_workspace::Purpose;
 
     async fn search_in(fixture: &Fixture, directory: &str, regex: &str, pattern: Option<&str>) -> Outcome {
-        let directory = fixture.context.workspace.resolve(directory, Purpose::List).unwrap();
-        let search = Search {
-            directory,
-            regex: regex.to_owned(),
-            file_pattern: pattern.map(str::to_owned),
-            offset: 0,
-        };
+        let place = fixture.context.workspace.resolve(directory, Purpose::List).unwrap();
+        let search =
+            Search { place, regex: regex.to_owned(), file_pattern: pattern.map(str::to_owned), offset: 0 };
         run(search, &fixture.context).await
     }
 
@@ -525,8 +645,8 @@ mod tests {
     }
 
     async fn search_from(fixture: &Fixture, regex: &str, offset: usize) -> String {
-        let directory = fixture.context.workspace.resolve(".", Purpose::List).unwrap();
-        let search = Search { directory, regex: regex.to_owned(), file_pattern: None, offset };
+        let place = fixture.context.workspace.resolve(".", Purpose::List).unwrap();
+        let search = Search { place, regex: regex.to_owned(), file_pattern: None, offset };
         run(search, &fixture.context).await.text
     }
 
@@ -578,6 +698,46 @@ mod tests {
         assert_eq!(names("src/*").await, ["src/a.rs"]);
         assert_eq!(names("src/**").await, ["src/a.rs", "src/deep/b.ts"]);
         assert_eq!(names("").await.len(), 3);
+        assert_eq!(names("*.rs, *.tsx").await, ["c.tsx", "src/a.rs"]);
+        assert_eq!(names("!*.rs").await, ["c.tsx", "src/deep/b.ts"]);
+        assert_eq!(names("src/**,!src/deep/**").await, ["src/a.rs"]);
+        assert_eq!(names(".rs").await, ["src/a.rs"]);
+        assert_eq!(names("/src/a.rs").await, ["src/a.rs"]);
+        assert_eq!(names("./src/*.{rs,ts}").await, ["src/a.rs"]);
+        let below = search_in(&fixture, "src", "hit", Some("src/**/*.ts")).await.text;
+        assert!(below.contains("# src/deep/b.ts"), "{below}");
+        let below = search_in(&fixture, "src", "hit", Some("deep/*.ts")).await.text;
+        assert!(below.contains("# src/deep/b.ts"), "{below}");
+    }
+
+    #[tokio::test]
+    async fn a_pattern_that_no_file_fits_is_told() {
+        let fixture = Fixture::new(&[("a.rs", "hit")]);
+        let text = search_in(&fixture, ".", "hit", Some("*.py")).await.text;
+        let expected = "No results found: no file here fits the file_pattern `*.py`, so none was searched.";
+        assert_eq!(text, expected);
+        assert_eq!(search_in(&fixture, ".", "absent", Some("*.rs")).await.text, "No results found.");
+    }
+
+    #[tokio::test]
+    async fn one_file_is_searched_as_it_is_read() {
+        let fixture = Fixture::new(&[
+            (".gitignore", "built/\n"),
+            ("built/a.js", "one\r\nhit\r\n"),
+            ("open.txt", "old hit"),
+        ]);
+        fixture.put("binary", b"hit\0hit");
+        fixture.open("open.txt", "new hit");
+        let search = async |name| {
+            let place = fixture.context.workspace.resolve(name, Purpose::Read).unwrap();
+            let search = Search { place, regex: "hit$".into(), file_pattern: Some("*.md".into()), offset: 0 };
+            run(search, &fixture.context).await
+        };
+        let expected = "Found 1 result.\n\n# built/a.js\n  1 | one\n  2 | hit\n----\n";
+        assert_eq!(search("built/a.js").await.text, expected);
+        assert!(search("open.txt").await.text.contains("1 | new hit"));
+        let binary = search("binary").await;
+        assert_eq!((binary.status, &*binary.text), (ToolStatus::Failed, "binary is not a text file."));
     }
 
     #[tokio::test]

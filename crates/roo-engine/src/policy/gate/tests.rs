@@ -229,6 +229,7 @@ fn reading_is_free_by_default_and_writing_asks() {
     fixture.expect("read_file", json!({ "path": "a.rs" }), "allow autoApprove.read");
     fixture.expect("list_files", json!({ "path": "." }), "allow autoApprove.read");
     fixture.expect("search_files", json!({ "path": ".", "regex": "a" }), "allow autoApprove.read");
+    fixture.expect("search_files", json!({ "path": "a.rs", "regex": "a" }), "allow autoApprove.read");
     fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b\n" }), "ask policy");
     fixture.expect("execute_command", json!({ "command": "ls" }), "ask command");
 }
