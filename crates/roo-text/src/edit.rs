@@ -122,6 +122,12 @@ pub enum EditError {
         /// The lines of the file with their numbers.
         numbered: String,
     },
+    /// The replacement of an expression names a group as other programs do.
+    #[error(
+        "The replacement has `\\{0}`, which would be put in as it is: write `${{{0}}}` for the group. If that text is meant, make \
+         the group one that is not counted, `(?:…)`."
+    )]
+    BackslashGroup(usize),
     /// The regular expression can't be read or is too large.
     #[error("The regular expression can't be used: {0}")]
     Regex(String),
@@ -142,6 +148,8 @@ pub struct Replaced {
     pub text: String,
     /// Number of occurrences replaced.
     pub count: usize,
+    /// Lines of the new text, from 1, that have them; each once.
+    pub lines: Vec<usize>,
     /// True if both texts had to be HTML-decoded for that.
     pub decoded: bool,
     /// True if white space of the searched text differed.
@@ -149,6 +157,12 @@ pub struct Replaced {
 }
 
 impl Replaced {
+    /// Returns a notice for the model about several occurrences: not all of them may have been meant.
+    pub fn occurrences(&self) -> Option<String> {
+        (self.count > 1)
+            .then(|| format!("{} occurrences were replaced, at {}.", self.count, at_lines(&self.lines)))
+    }
+
     /// Returns a notice for the model about how the text was found.
     pub fn notice(&self) -> Option<String> {
         // No entity is quoted in such notices: the tags around them would escape it once more.
@@ -197,20 +211,23 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
     if request.occurrences == Occurrences::One && matches.len() > 1 {
         return Err(EditError::Several { lines: line_numbers(&plain.text, &matches) });
     }
-    let replaced = with_replacements(text, &plain, &matches)?;
-    Ok(Replaced { text: replaced, count: matches.len(), decoded: false, loose: false })
+    with_replacements(text, &plain, &matches)
 }
 
 /// The text with a replacement of each match.
-fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result<String, EditError> {
+fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result<Replaced, EditError> {
     let (mark, body) = lines::split_bom(text);
     let mut ends = LineEnds { body, eol: Eol::Lf, known_to: 0, dominant: lines::dominant_eol(body) };
     let mut replaced = String::with_capacity(text.len());
     replaced.push_str(mark);
-    let mut done = 0;
+    let (mut done, mut line, mut counted) = (0, 1, 0);
+    let mut changed_lines = Vec::new();
     for (at, replacement) in matches {
         let (start, end) = (plain.original(at.start), plain.original(at.end));
         replaced.push_str(&body[done..start]);
+        line += replaced[counted..].matches('\n').count();
+        counted = replaced.len();
+        changed_lines.push(line);
         match replacement.contains('\n') {
             true => replaced.push_str(&with_eol(replacement, ends.at(start))),
             false => replaced.push_str(replacement),
@@ -218,7 +235,11 @@ fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result
         done = end;
     }
     replaced.push_str(&body[done..]);
-    if replaced == text { Err(EditError::Unchanged) } else { Ok(replaced) }
+    if replaced == text {
+        return Err(EditError::Unchanged);
+    }
+    changed_lines.dedup();
+    Ok(Replaced { text: replaced, count: matches.len(), lines: changed_lines, decoded: false, loose: false })
 }
 
 /// Replaces a text in exactly as many places as expected: where it stands as it is; else where it differs in white space within
@@ -408,6 +429,9 @@ impl<'a> Pattern<'a> {
         Ok(match (request.use_regex, request.ignore_case) {
             (true, _) => {
                 let search = compile(&search)?;
+                if let Some(group) = backslash_group(replace, &search) {
+                    return Err(EditError::BackslashGroup(group));
+                }
                 let template = template(replace, &search);
                 Self::Regex { search, template }
             }
@@ -448,6 +472,14 @@ impl<'a> Pattern<'a> {
 enum ReplacementPart<'a> {
     Text(&'a str),
     Group(usize),
+}
+
+/// Returns the number of the first group that a replacement names by a backslash.
+fn backslash_group(replace: &str, search: &Regex) -> Option<usize> {
+    let groups = 1..search.captures_len();
+    let digits =
+        replace.match_indices('\\').filter_map(|(at, _)| replace[at + 1..].chars().next()?.to_digit(10));
+    digits.filter_map(|digit| usize::try_from(digit).ok()).find(|group| groups.contains(group))
 }
 
 /// Reads the references in a replacement; what names no group is text.
@@ -655,6 +687,10 @@ mod tests {
         assert_eq!(replaced("a.b axb\n", &request("a.b", "$1$&\\n")), "$1$&\\n axb\n");
         let result = replace("x x\nx\n", &request("x", "y")).unwrap();
         assert_eq!((result.text.as_str(), result.count), ("y y\ny\n", 3));
+        assert_eq!(result.occurrences().unwrap(), "3 occurrences were replaced, at lines 1, 2.");
+        assert_eq!(replace("a\nx\n", &request("x", "y")).unwrap().occurrences(), None);
+        // By the lines of the new text.
+        assert_eq!(replace("\u{feff}x\nx\n", &request("x", "y\ny")).unwrap().lines, [1, 3]);
         assert_eq!(replaced("A.b a.B", &Replacement { ignore_case: true, ..request("a.b", "$1") }), "$1 $1");
     }
 
@@ -699,6 +735,19 @@ mod tests {
         ] {
             assert_eq!(dated(replace), expected, "{replace}");
         }
+    }
+
+    #[test]
+    fn a_group_named_by_a_backslash_is_refused() {
+        let error = replace("a b", &regex(r"(\w) (\w)", r"\2 \1")).unwrap_err();
+        assert_eq!(error, EditError::BackslashGroup(2));
+        assert!(
+            error.to_string().contains(r"has `\2`") && error.to_string().contains("write `${2}`"),
+            "{error}"
+        );
+        // What names no group is text.
+        assert_eq!(replaced("a b", &regex(r"(?:\w) (\w)", r"\2 \0 \n")), r"\2 \0 \n");
+        assert_eq!(replaced("a b", &request("a b", r"\1")), r"\1");
     }
 
     #[test]

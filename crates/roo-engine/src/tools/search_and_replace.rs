@@ -29,7 +29,7 @@ impl Edit for SearchAndReplace {
 
     fn apply(&self, _gate: &Gate, file: &FileBefore<'_>) -> Result<(String, Option<String>), Refusal> {
         let mut text = file.existing()?.to_owned();
-        let mut notice = None;
+        let mut notices: Vec<String> = Vec::new();
         let count = self.replacements.len();
         for (index, replacement) in self.replacements.iter().enumerate() {
             let replaced = edit::replace(&text, replacement).map_err(|error| {
@@ -41,9 +41,13 @@ impl Edit for SearchAndReplace {
                 };
                 of_masked(&replacement.search, Refusal::mistake(RefusalRule::Content, text))
             })?;
-            notice = notice.or(replaced.notice());
+            notices.extend(replaced.occurrences().map(|occurrences| match count {
+                1 => occurrences,
+                _ => format!("Operation {}: {occurrences}", index + 1),
+            }));
+            notices.extend(replaced.notice().filter(|notice| !notices.contains(notice)));
             text = replaced.text;
         }
-        Ok((text, notice))
+        Ok((text, (!notices.is_empty()).then(|| notices.join("\n"))))
     }
 }

@@ -30,9 +30,7 @@ pub(super) fn replace(text: &str, request: &ExpectedReplacement) -> Result<Optio
         let file = SearchedFile { text: &plain.text, step: OnceCell::new() };
         let matches =
             places.into_iter().map(|place| file.fitted(place, request)).collect::<Result<Vec<_>, _>>()?;
-        let count = matches.len();
-        let text = with_replacements(text, &plain, &matches)?;
-        return Ok(Some(Replaced { text, count, decoded: false, loose: true }));
+        return Ok(Some(Replaced { loose: true, ..with_replacements(text, &plain, &matches)? }));
     }
     Ok(None)
 }

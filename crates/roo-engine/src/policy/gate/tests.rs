@@ -15,7 +15,7 @@ use crate::customization::Customization;
 use crate::customization::Setup as CustomizationSetup;
 use crate::hooks::{HookContext, HookSandbox, PermissionMode, UserHooks};
 use crate::intent_store::Binding;
-use crate::policy::{Bounds, Native, Offers, Recorder, Review, UserHookContext};
+use crate::policy::{Bounds, Native, Offers, ProposedEdit, Recorder, Review, UserHookContext};
 use crate::server_tools::NoServerTools;
 use crate::tool_run::TaskBrowser;
 use crate::tools::skill::Load;
@@ -387,6 +387,23 @@ fn a_text_that_says_that_it_is_not_whole_is_refused() {
     fixture.expect("write_to_file", kept, "allow autoApprove.write");
     let insert = json!({ "path": "a.rs", "line": 0, "content": content });
     fixture.expect("insert_content", insert, "allow autoApprove.write");
+}
+
+#[tokio::test]
+async fn what_was_replaced_in_several_places_is_told() {
+    let fixture = Fixture::with(&[("a.py", "x = 1\nmax_x = x\ny = 2\n")], writing());
+    let notice = async |params| {
+        let outcome = fixture.judge("search_and_replace", params).await;
+        let edit: ProposedEdit = outcome.permit.unwrap().into_action().unwrap();
+        edit.notice
+    };
+    let one = json!({ "path": "a.py", "search": "x", "replace": "z" });
+    assert_eq!(notice(one).await.unwrap(), "4 occurrences were replaced, at lines 1, 2.");
+    let operations = json!([{ "search": "y", "replace": "w" }, { "search": "x", "replace": "z" }]);
+    let several = json!({ "path": "a.py", "operations": operations });
+    let expected = "Operation 2: 4 occurrences were replaced, at lines 1, 2.";
+    assert_eq!(notice(several).await.unwrap(), expected);
+    assert_eq!(notice(json!({ "path": "a.py", "search": "y", "replace": "w" })).await, None);
 }
 
 #[test]
