@@ -18,10 +18,10 @@ use crate::launch::{BrowserProcess, LaunchedBrowser};
 use crate::marks;
 use crate::observation::Observation;
 use crate::protocol::{
-    CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate, Event, Focus,
-    FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree, GetNavigationHistory,
-    InsertText, NOTHING_ANSWERS, Navigate, Notice, RequestPaused, ScrollIntoView, SetDeviceMetrics,
-    SetDownloadBehavior, StopLoading, auto_attach,
+    CallFunctionOn, CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate,
+    Event, Focus, FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree,
+    GetNavigationHistory, InsertText, NOTHING_ANSWERS, Navigate, Notice, RequestPaused, ResolveNode,
+    ScrollIntoView, SetDeviceMetrics, SetDownloadBehavior, StopLoading, auto_attach,
 };
 use crate::secret_mask::SecretMask;
 use crate::snapshot::{FrameTrees, Snapshot, snapshot};
@@ -48,6 +48,18 @@ const STDERR: usize = 4096;
 /// The longest address of a page that failed to load, and of one to which it leads, in characters.
 const ADDRESS: usize = 200;
 const OTHER_ADDRESS: usize = 500;
+/// Selects an option of a list. It returns how that went, in a word.
+const SELECT_OPTION: &str = "function () {
+  if (!(this instanceof HTMLOptionElement)) return 'other';
+  const select = this.closest('select');
+  if (!select) return 'other';
+  if (select.disabled || this.matches(':disabled')) return 'disabled';
+  if (select.multiple) this.selected = !this.selected;
+  else if (this.selected) return 'done';
+  else this.selected = true;
+  for (const kind of ['input', 'change']) select.dispatchEvent(new Event(kind, { bubbles: true, composed: true }));
+  return 'done';
+}";
 /// The most frames of a page whose elements are looked at.
 const FRAMES: usize = 10;
 
@@ -229,6 +241,11 @@ impl Browser {
         }
     }
 
+    /// Says whether the next dialog of a page that asks something is accepted. It holds until it is said anew.
+    pub fn accept_next_dialog(&self, accepts: bool) {
+        self.state().accepts_dialog = accepts;
+    }
+
     /// Does a step, and looks at what came of it. Secrets are masked in what is cut. May be dropped in between: the browser
     /// stays as it is then.
     ///
@@ -285,10 +302,11 @@ impl Browser {
             BrowserStep::Launch { url } | BrowserStep::Navigate { url } => {
                 self.load(&page, url, mask).await?
             }
-            BrowserStep::Click(target) => {
-                let point = self.point(&page, *target).await?;
-                self.click(&page, point, mouse).await?;
-            }
+            BrowserStep::Click(target) => match self.point(&page, *target).await {
+                Ok(point) => self.click(&page, point, mouse).await?,
+                Err(StepError::Refused(error)) => self.select_option(&page, *target, error).await?,
+                Err(ended) => return Err(ended),
+            },
             BrowserStep::Hover(target) => {
                 let point = self.point(&page, *target).await?;
                 *mouse = Some(point);
@@ -462,6 +480,34 @@ impl Browser {
         match marks::around(&quads) {
             Some([left, top, width, height]) => Ok((left + width / 2.0, top + height / 2.0)),
             None => Err(gone(StepError::refused(""))),
+        }
+    }
+
+    /// Selects an option of a list that is closed, which covers no place; `not_visible` is the answer for anything else.
+    async fn select_option(
+        &self,
+        page: &CurrentPage,
+        target: BrowserTarget,
+        not_visible: BrowserError,
+    ) -> Result<(), StepError> {
+        let BrowserTarget::Element(element) = target else { return Err(StepError::Refused(not_visible)) };
+        let node = ResolveNode { backend_node_id: self.node(element)? };
+        let resolved = match self.call(page, &node).await {
+            Ok(resolved) => resolved,
+            Err(StepError::Refused(_)) => return Err(StepError::Refused(not_visible)),
+            Err(ended) => return Err(ended),
+        };
+        let object_id = resolved.object.object_id.unwrap_or_default();
+        let select = CallFunctionOn {
+            object_id: &object_id,
+            function_declaration: SELECT_OPTION,
+            return_by_value: true,
+            user_gesture: true,
+        };
+        match self.call(page, &select).await?.result.value.as_str() {
+            Some("done") => Ok(()),
+            Some("disabled") => Err(StepError::refused(format!("{element} is disabled."))),
+            _ => Err(StepError::Refused(not_visible)),
         }
     }
 

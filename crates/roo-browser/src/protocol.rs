@@ -89,6 +89,15 @@ commands! {
     GetContentQuads = "DOM.getContentQuads" { backend_node_id: i64, } -> Quads;
     /// Gives an element the focus.
     Focus = "DOM.focus" { backend_node_id: i64, } -> Done;
+    /// An element as an object of JavaScript.
+    ResolveNode = "DOM.resolveNode" { backend_node_id: i64, } -> ResolvedNode;
+    /// Calls a function with an object as `this`.
+    CallFunctionOn<'a> = "Runtime.callFunctionOn" {
+        object_id: &'a str,
+        function_declaration: &'static str,
+        return_by_value: bool,
+        user_gesture: bool,
+    } -> Called;
     /// An input of the mouse.
     DispatchMouse = "Input.dispatchMouseEvent" {
         r#type: &'static str,
@@ -211,6 +220,29 @@ pub(crate) struct FrameOwner {
 }
 
 #[derive(Debug, Deserialize)]
+pub(crate) struct ResolvedNode {
+    pub(crate) object: RemoteObject,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemoteObject {
+    pub(crate) object_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Called {
+    pub(crate) result: CalledValue,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct CalledValue {
+    /// Nothing where the function threw something.
+    #[serde(default)]
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Deserialize)]
 pub(crate) struct Quads {
     /// Four corners each, as x and y by turns.
     pub(crate) quads: Vec<Vec<f64>>,
@@ -258,6 +290,8 @@ pub(crate) enum Event {
     DialogOpening {
         kind: String,
         message: String,
+        /// What a prompt has in its field.
+        default_text: String,
     },
     DownloadWillBegin {
         url: String,
@@ -400,9 +434,11 @@ impl Event {
             "Target.detachedFromTarget" => Self::Detached { session: text("sessionId") },
             "Inspector.targetCrashed" => Self::Crashed,
             "Fetch.requestPaused" => Self::RequestPaused(shaped(method, params)?),
-            "Page.javascriptDialogOpening" => {
-                Self::DialogOpening { kind: text("type"), message: text("message") }
-            }
+            "Page.javascriptDialogOpening" => Self::DialogOpening {
+                kind: text("type"),
+                message: text("message"),
+                default_text: text("defaultPrompt"),
+            },
             "Browser.downloadWillBegin" => Self::DownloadWillBegin { url: text("url") },
             "Page.windowOpen" => Self::WindowOpen,
             "Page.frameNavigated" => Self::FrameNavigated(shaped(method, params["frame"].clone())?),
@@ -416,7 +452,7 @@ impl Event {
             "Network.loadingFinished" => Self::LoadingFinished { request: text("requestId") },
             "Network.loadingFailed" => Self::LoadingFailed(shaped(method, params)?),
             "Runtime.consoleAPICalled" => {
-                let values = params["args"].as_array().into_iter().flatten().map(remote_object);
+                let values = params["args"].as_array().into_iter().flatten().map(logged_value);
                 Self::Console {
                     kind: text("type"),
                     text: values.collect::<Vec<_>>().join(" "),
@@ -445,7 +481,87 @@ fn shaped<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
         .ok()
 }
 
-/// A value of the page as its console shows it.
+/// A value of the page as its console shows it, with what is in it.
+fn logged_value(value: &Value) -> String {
+    let subtype = value["subtype"].as_str().unwrap_or_default();
+    match &value["preview"] {
+        // What describes these says more than their parts.
+        Value::Object(_) if !matches!(subtype, "error" | "regexp" | "date" | "node") => {
+            preview(&value["preview"], &mut PREVIEW_PARTS.to_owned())
+        }
+        _ => remote_object(value),
+    }
+}
+
+/// The most parts of one value, with those of the values in it.
+const PREVIEW_PARTS: usize = 100;
+
+/// The beginning of what is in an object, as in `{a: 1, b: Point {x: 2, …}}`.
+fn preview(object: &Value, left: &mut usize) -> String {
+    let mut parts = Vec::new();
+    let is_array = object["subtype"] == "array";
+    let list = |name: &str| object[name].as_array().into_iter().flatten();
+    let mut is_whole = object["overflow"] != true;
+    for property in list("properties") {
+        let Some(fewer) = left.checked_sub(1) else {
+            is_whole = false;
+            break;
+        };
+        *left = fewer;
+        let value = previewed_value(property, left);
+        let name = property["name"].as_str().unwrap_or_default();
+        // An array has its indices as names.
+        match is_array && name.parse::<u32>().is_ok() {
+            true => parts.push(value),
+            false => parts.push(format!("{name}: {value}")),
+        }
+    }
+    for entry in list("entries") {
+        let Some(fewer) = left.checked_sub(1) else {
+            is_whole = false;
+            break;
+        };
+        *left = fewer;
+        let value = previewed_entry(&entry["value"], left);
+        match &entry["key"] {
+            Value::Null => parts.push(value),
+            key => parts.push(format!("{} → {value}", previewed_entry(key, left))),
+        }
+    }
+    if !is_whole {
+        parts.push("…".to_owned());
+    }
+    let parts = parts.join(", ");
+    match object["description"].as_str() {
+        _ if is_array => format!("[{parts}]"),
+        None | Some("Object") => format!("{{{parts}}}"),
+        Some(name) => format!("{name} {{{parts}}}"),
+    }
+}
+
+/// The value of a property in a preview.
+fn previewed_value(property: &Value, left: &mut usize) -> String {
+    let text = || property["value"].as_str().unwrap_or_default().to_owned();
+    match (&property["valuePreview"], property["type"].as_str()) {
+        (within @ Value::Object(_), _) => preview(within, left),
+        (_, Some("string")) => format!("{:?}", text()),
+        (_, Some("function")) => "function".to_owned(),
+        (_, Some("accessor")) => "…".to_owned(),
+        _ => text(),
+    }
+}
+
+/// A key or a value of a map, or a member of a set.
+fn previewed_entry(entry: &Value, left: &mut usize) -> String {
+    let text = entry["description"].as_str().unwrap_or_default();
+    match entry["type"].as_str() {
+        Some("object") if entry["subtype"] != "null" => preview(entry, left),
+        Some("string") => format!("{text:?}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// A value of the page in a word.
 fn remote_object(value: &Value) -> String {
     match (&value["value"], &value["unserializableValue"], &value["description"]) {
         (Value::String(text), ..) => text.clone(),
@@ -516,6 +632,10 @@ mod tests {
                 { "type": "object", "subtype": "null", "value": null },
                 { "type": "number", "unserializableValue": "NaN", "description": "NaN" },
                 { "type": "object", "className": "Object", "description": "Object" },
+                { "type": "object", "className": "Object", "description": "Object", "preview": {
+                    "type": "object", "description": "Object", "overflow": false,
+                    "properties": [{ "name": "a", "type": "number", "value": "1" }],
+                } },
             ],
             "stackTrace": { "callFrames": [{ "url": "http://localhost/a.js", "lineNumber": 4, "columnNumber": 0 }] },
         });
@@ -525,8 +645,44 @@ mod tests {
         };
         assert_eq!(
             (kind.as_str(), text.as_str(), place.as_str()),
-            ("error", "total 3 undefined null NaN Object", "http://localhost/a.js:5")
+            ("error", "total 3 undefined null NaN Object {a: 1}", "http://localhost/a.js:5")
         );
+    }
+
+    #[test]
+    fn what_is_in_an_object_is_shown() {
+        let string = |name: &str, value: &str| json!({ "name": name, "type": "string", "value": value });
+        let number =
+            |name: &str, value: u32| json!({ "name": name, "type": "number", "value": value.to_string() });
+        let object = |subtype: &str, description: &str, preview: Value| {
+            let mut preview = preview;
+            preview["type"] = "object".into();
+            preview["description"] = description.into();
+            preview["subtype"] = subtype.into();
+            json!({ "type": "object", "subtype": subtype, "description": description, "preview": preview })
+        };
+        let shown = |value: Value| logged_value(&value);
+        let whole = json!({ "overflow": false, "properties": [number("a", 1), string("b", "x \"y\"")] });
+        assert_eq!(shown(object("", "Object", whole.clone())), r#"{a: 1, b: "x \"y\""}"#);
+        assert_eq!(shown(object("", "Point", whole)), r#"Point {a: 1, b: "x \"y\""}"#);
+        let part = json!({ "overflow": true, "properties": [number("0", 1), number("1", 2)] });
+        assert_eq!(shown(object("array", "Array(200)", part)), "[1, 2, …]");
+        let inner = json!({ "name": "c", "type": "object", "subtype": "array", "value": "Array(2)" });
+        assert_eq!(
+            shown(object("", "Object", json!({ "overflow": false, "properties": [inner] }))),
+            "{c: Array(2)}"
+        );
+        let key = json!({ "type": "string", "description": "k", "overflow": false, "properties": [] });
+        let one = json!({ "type": "number", "description": "1", "overflow": false, "properties": [] });
+        let map = json!({ "overflow": false, "properties": [], "entries": [{ "key": key, "value": one }] });
+        assert_eq!(shown(object("map", "Map(1)", map)), r#"Map(1) {"k" → 1}"#);
+        // An error has its stack.
+        let error =
+            json!({ "overflow": false, "properties": [string("stack", "Error: no\n    at a.js:1:1")] });
+        assert_eq!(shown(object("error", "Error: no\n    at a.js:1:1", error)), "Error: no\n    at a.js:1:1");
+        let many: Vec<Value> = (0..500).map(|name| number(&name.to_string(), name)).collect();
+        let many = shown(object("array", "Array(500)", json!({ "overflow": false, "properties": many })));
+        assert!(many.ends_with("98, 99, …]"), "{many}");
     }
 
     #[test]

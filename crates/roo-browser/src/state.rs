@@ -45,13 +45,16 @@ pub(crate) struct State {
     pub(crate) viewport: ScreenSize,
     /// Pages that are about to open.
     opening: u32,
+    /// True if the next dialog that asks something is accepted.
+    pub(crate) accepts_dialog: bool,
     /// Changes of what is loading, for who waits for the end of it.
     pub(crate) changes: u64,
 }
 
 impl State {
     pub(crate) fn new(viewport: ScreenSize) -> Self {
-        Self { pages: Vec::new(), log: PageLog::default(), viewport, opening: 0, changes: 0 }
+        let log = PageLog::default();
+        Self { pages: Vec::new(), log, viewport, opening: 0, accepts_dialog: false, changes: 0 }
     }
 
     /// Returns the page that is used; none before the first one opens, and after the last one is closed.
@@ -111,15 +114,16 @@ impl State {
                 self.log.add(LogKind::Error, "The page has crashed.");
             }
             Event::RequestPaused(request) => return self.judge(session, &request),
-            Event::DialogOpening { kind, message } => {
+            Event::DialogOpening { kind, message, default_text } => {
                 // A page that asks before it is left is left.
-                let accepts = matches!(kind.as_str(), "alert" | "beforeunload");
+                let accepts = matches!(kind.as_str(), "alert" | "beforeunload")
+                    || std::mem::take(&mut self.accepts_dialog);
                 let what = if accepts { "accepted" } else { "declined" };
                 self.log.add(LogKind::Refused, &format!("a dialog ({kind}) was {what}: {message}"));
                 return vec![Notice::new(
                     session,
                     "Page.handleJavaScriptDialog",
-                    json!({ "accept": accepts }),
+                    json!({ "accept": accepts, "promptText": default_text }),
                 )];
             }
             Event::DownloadWillBegin { url } => {
@@ -417,6 +421,21 @@ mod tests {
         );
         let declined = state.log.take().0[1].shown(&OneSecret);
         assert_eq!(declined.text, "a dialog (confirm) was declined: Sure?");
+    }
+
+    #[test]
+    fn one_dialog_is_accepted_where_a_step_says_so() {
+        let mut state = state();
+        state.accepts_dialog = true;
+        let mut opened = |kind: &str| {
+            let params = json!({ "type": kind, "message": "Sure?", "defaultPrompt": "x" });
+            happen(&mut state, Some("s1"), "Page.javascriptDialogOpening", params).remove(0).params
+        };
+        assert_eq!(opened("alert")["accept"], true, "it asks nothing");
+        assert_eq!(opened("prompt"), json!({ "accept": true, "promptText": "x" }));
+        assert_eq!(opened("confirm")["accept"], false, "there was one before");
+        let (entries, _) = state.log.take();
+        assert_eq!(entries[1].shown(&OneSecret).text, "a dialog (prompt) was accepted: Sure?");
     }
 
     #[test]

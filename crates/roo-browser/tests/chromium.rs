@@ -67,6 +67,11 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
             html("<script>for (let i = 0; i < 20000; i++) console.log('line ' + i)</script>flooded")
         }
         (_, "/dialog") => html("<button onclick=\"console.log(confirm('Sure?'))\">Ask</button>"),
+        (_, "/select") => html(
+            "<select aria-label=Size onchange=\"console.log('changed', this.value, {size: this.value, all: [1, 2]})\">\
+             <option>small</option><option>large</option><option disabled>none</option></select>\
+             <button>After</button>",
+        ),
         (_, "/download") => html("<a href=\"data:application/octet-stream,x\" download=\"x\">Load</a>"),
         (_, "/frame") => html("<iframe title=\"Inner\" src=\"/second\"></iframe>"),
         (_, "/missing") => Some(("404 Not Found", "gone".to_owned())),
@@ -296,6 +301,28 @@ async fn what_a_page_opens_by_itself_is_followed_or_refused() {
     );
     let missing = fixture.opens("/missing").await;
     assert_eq!(of_kind(&missing.log, LogKind::Network)[0], "GET http://site.test/missing → 404");
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
+async fn an_option_of_a_closed_list_is_selected_and_a_dialog_accepted() {
+    let fixture = Fixture::start().await;
+    let seen = fixture.opens("/select").await;
+    let selected = fixture.clicks(&seen, "option \"large\"").await;
+    let logged = of_kind(&selected.log, LogKind::Log);
+    assert_eq!(logged, ["changed large {size: \"large\", all: Array(2)}"]);
+    assert!(selected.elements.as_deref().unwrap().contains(": large"), "{:?}", selected.elements);
+    let click = |name| BrowserStep::Click(BrowserTarget::Element(named(&seen, name)));
+    let error = fixture.browser.perform(&click("option \"none\""), &NoMask).await.unwrap_err();
+    assert!(error.to_string().contains("is disabled"), "{error}");
+
+    let seen = fixture.opens("/dialog").await;
+    fixture.browser.accept_next_dialog(true);
+    let asked = fixture.clicks(&seen, "button \"Ask\"").await;
+    assert_eq!(of_kind(&asked.log, LogKind::Refused), ["a dialog (confirm) was accepted: Sure?"]);
+    assert_eq!(of_kind(&asked.log, LogKind::Log), ["true"]);
+    let asked = fixture.clicks(&seen, "button \"Ask\"").await;
+    assert_eq!(of_kind(&asked.log, LogKind::Log), ["false"], "it was about one dialog");
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ const TEXT: usize = 10_000;
 pub struct BrowserAction {
     /// The step.
     pub step: BrowserStep,
+    /// True if the next dialog of the page that asks something is accepted.
+    pub accepts_dialog: bool,
 }
 
 /// Step in a browser.
@@ -242,6 +244,11 @@ impl Declaration for BrowserAction {
                 "A point of the picture: `x,y`, or `x,y@WxH` where you see the picture in another size.",
             ),
             optional("text", Kind::Verbatim, "What to type, or the key to press."),
+            optional(
+                "dialog",
+                Kind::Text,
+                "`accept` to accept the confirm or prompt that comes next; it is declined otherwise.",
+            ),
             optional("size", Kind::Text, "`width,height` of the visible part in pixels; 900,600 at first."),
         ],
         legacy_parameters: &["path"],
@@ -290,11 +297,21 @@ impl Declaration for BrowserAction {
                 return Err(reader.bad("action", problem));
             }
         };
-        Ok(Self { step })
+        let accepts_dialog = match reader.optional_text("dialog")?.as_deref() {
+            None | Some("decline" | "dismiss") => false,
+            Some("accept") => true,
+            Some(other) => {
+                return Err(reader.bad("dialog", format!("expected accept or decline, got {other:?}")));
+            }
+        };
+        Ok(Self { step, accepts_dialog })
     }
 
     fn subject(&self) -> String {
-        self.step.to_string()
+        match self.accepts_dialog {
+            true => format!("{}, accepting a dialog", self.step),
+            false => self.step.to_string(),
+        }
     }
 
     /// In Roo's words (`ClineSayBrowserAction`), and the parameters that it lacks.
@@ -364,6 +381,7 @@ mod tests {
     fn clients_see_roo_s_words() {
         let call = BrowserAction {
             step: read(json!({ "action": "type", "text": "x", "coordinate": "1,2" })).unwrap(),
+            accepts_dialog: false,
         };
         assert_eq!(
             call.shown(),
@@ -372,5 +390,19 @@ mod tests {
             )
         );
         assert_eq!(call.subject(), "type at 1,2: x");
+    }
+
+    #[test]
+    fn a_dialog_is_accepted_where_that_is_said() {
+        let call = |dialog: Value| {
+            let params = json!({ "action": "click", "ref": "e1", "dialog": dialog });
+            let params = params.as_object().unwrap();
+            let call = BrowserAction::parse(&Reader { tool: ToolName::BrowserAction, params });
+            call.map(|call| (call.accepts_dialog, call.subject()))
+        };
+        assert_eq!(call(json!("accept")), Ok((true, "click e1, accepting a dialog".to_owned())));
+        assert_eq!(call(json!("decline")), Ok((false, "click e1".to_owned())));
+        assert_eq!(call(Value::Null), Ok((false, "click e1".to_owned())));
+        assert!(call(json!("OK")).is_err());
     }
 }

@@ -49,7 +49,7 @@ impl Tool for BrowserAction {
         let Some(browser) = call_context.browser else {
             return Err(Refusal::mistake(RefusalRule::Tool, "There is no browser here."));
         };
-        let step = self.step;
+        let Self { step, accepts_dialog } = self;
         if !matches!(step, BrowserStep::Launch { .. } | BrowserStep::Close) {
             let Some(browser) = browser.current() else { return Err(mistake(NOT_OPEN.to_owned())) };
             if let Some(reason) = browser.end_reason() {
@@ -65,16 +65,18 @@ impl Tool for BrowserAction {
                 };
                 let request = PageRequest { step: &step, url: url.as_str(), host: &host };
                 let url = url.to_string();
-                let open =
-                    |grant| Box::new(OpenPage { step: step.clone(), url, grant, start }) as Box<dyn Action>;
+                let open = |grant| {
+                    Box::new(OpenPage { step: step.clone(), accepts_dialog, url, grant, start })
+                        as Box<dyn Action>
+                };
                 gate.open_page(call_context, request, open).await
             }
             BrowserStep::Close => Ok(free(CloseBrowser)),
             BrowserStep::Press { key } => {
                 key.parse::<KeyPress>().map_err(|error| mistake(error.to_string()))?;
-                Ok(free(DoStep { rules: gate.browser_network(call_context)?, step }))
+                Ok(free(DoStep { rules: gate.browser_network(call_context)?, step, accepts_dialog }))
             }
-            _ => Ok(free(DoStep { rules: gate.browser_network(call_context)?, step })),
+            _ => Ok(free(DoStep { rules: gate.browser_network(call_context)?, step, accepts_dialog })),
         }
     }
 }
@@ -136,6 +138,7 @@ struct Start {
 /// Opens a page.
 struct OpenPage {
     step: BrowserStep,
+    accepts_dialog: bool,
     url: String,
     grant: PageGrant,
     /// For a new browser; none in the one that there is.
@@ -152,6 +155,7 @@ impl std::fmt::Debug for OpenPage {
 #[derive(Debug)]
 struct DoStep {
     step: BrowserStep,
+    accepts_dialog: bool,
     /// Hosts that the browser reaches from now on, besides those that its user has allowed for it.
     rules: NetworkRules,
 }
@@ -163,7 +167,7 @@ struct CloseBrowser;
 impl Action for OpenPage {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Self { step, url, grant: PageGrant { allowed, rules }, start } = *self;
+            let Self { step, accepts_dialog, url, grant: PageGrant { allowed, rules }, start } = *self;
             let step = match step {
                 BrowserStep::Launch { .. } => BrowserStep::Launch { url },
                 _ => BrowserStep::Navigate { url },
@@ -175,7 +179,7 @@ impl Action for OpenPage {
                     let (browser, network) = start.run(rules.clone(), context).await?;
                     context.browser.put(Arc::new(browser), Arc::new(network));
                 }
-                perform(&step, allowed, &rules, &mask, context).await
+                perform(&step, accepts_dialog, allowed, &rules, &mask, context).await
             };
             finish(&step, opened, &mask, context).await
         })
@@ -185,9 +189,10 @@ impl Action for OpenPage {
 impl Action for DoStep {
     fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Self { step, rules } = *self;
+            let Self { step, accepts_dialog, rules } = *self;
             let mask = context.read_mask().await;
-            finish(&step, perform(&step, None, &rules, &mask, context), &mask, context).await
+            let doing = perform(&step, accepts_dialog, None, &rules, &mask, context);
+            finish(&step, doing, &mask, context).await
         })
     }
 }
@@ -207,6 +212,7 @@ impl Action for CloseBrowser {
 /// Does a step in the browser that there is. From now on it reaches what these rules allow, and a host besides.
 async fn perform(
     step: &BrowserStep,
+    accepts_dialog: bool,
     allowed: Option<WebHost>,
     rules: &NetworkRules,
     mask: &TextMask,
@@ -217,6 +223,7 @@ async fn perform(
     if let Some(host) = allowed {
         browser.destinations().allow(host);
     }
+    browser.accept_next_dialog(accepts_dialog);
     browser.perform(step, &PageMask(mask)).await
 }
 
