@@ -1,7 +1,7 @@
 //! Language servers for the engine: which there are, and how their programs are started.
 //!
 //! A server runs what a workspace brings (build scripts, plugins), so its bounds are those of a workspace's MCP server: only
-//! in a trusted workspace, only in the sandbox, writing nothing there, and without network but for `sandbox.network`.
+//! in a trusted workspace, only in the sandbox, writing nothing there but a cache of its own, and without network but for `sandbox.network`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +92,7 @@ impl SandboxLauncher {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(streams.stderr),
+            cache: bounds.confinement.cache.clone(),
             process: Box::new(ConfinedProcess { program, _bounds: bounds }),
         })
     }

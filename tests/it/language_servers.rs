@@ -296,6 +296,29 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+#[test]
+#[ignore = "needs rust-analyzer; ./scripts/test runs it"]
+fn rust_analyzer_tells_what_only_the_compiler_finds() {
+    let script = r#"
+turns:
+  - calls: [{ tool: diagnostics, params: { path: src/shapes.rs } }]
+  - when: { contains: "There are no problems.", notContains: ["check finds may be missing"] }
+    calls: [{ tool: diagnostics, params: { path: src/lib.rs } }]
+  - when: { contains: ["src/lib.rs:5:10 error: use of moved value: `text`", "(E0382)"], notContains: ["check finds may be missing", "has a problem"] }
+    calls: [{ tool: search_and_replace, params: { path: src/lib.rs, search: "    drop(text);\n    drop(text);", replace: "    drop(text);" } }]
+  - calls: [{ tool: diagnostics, params: { path: src/lib.rs } }]
+  - when: { contains: "There are no problems.", notContains: ["check finds may be missing"] }
+"#;
+    let moved = (
+        "src/lib.rs",
+        "pub mod shapes;\n\npub fn twice(text: String) {\n    drop(text);\n    drop(text);\n}\n",
+    );
+    let (home, mut client) = start_writing(script, &[RUST[0], RUST[1], RUST[3], moved]);
+    completes(&mut client, "What is wrong?");
+    assert!(!home.work("target").exists(), "it builds elsewhere");
+    assert_eq!(client.shut_down(), 0);
+}
+
 /// A module of Go.
 const GO: [(&str, &str); 3] = [
     ("go.mod", "module example.com/shapes\n\ngo 1.19\n"),

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use roo_text::render::one_line;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::framing;
@@ -50,6 +51,10 @@ struct Activity {
     is_quiescent: Option<bool>,
     /// What it says is wrong with itself or the project.
     trouble: Option<String>,
+    /// Number of a compiler's checks that have begun.
+    checks: u64,
+    /// True while one is under way.
+    is_checking: bool,
 }
 
 impl Activity {
@@ -70,6 +75,15 @@ struct Shared {
     stderr: Mutex<Vec<u8>>,
 }
 
+/// How a server is set up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerSetup {
+    /// Its settings, with the name of their section.
+    pub(crate) settings: Option<(&'static str, Value)>,
+    /// Part of the names of its work while a compiler checks what is saved.
+    pub(crate) check_token: Option<&'static str>,
+}
+
 /// A connection. Dropping it stops its tasks.
 pub(crate) struct Connection {
     outgoing: mpsc::Sender<Value>,
@@ -86,6 +100,7 @@ impl Connection {
         stdin: impl AsyncWrite + Send + Unpin + 'static,
         stdout: impl AsyncRead + Send + Unpin + 'static,
         stderr: impl AsyncRead + Send + Unpin + 'static,
+        setup: ServerSetup,
     ) -> Self {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let (told, activity) = watch::channel(Activity::default());
@@ -96,6 +111,7 @@ impl Connection {
             outgoing: outgoing.downgrade(),
             activity: told,
             tokens: HashSet::new(),
+            setup,
         };
         tokio::spawn(gone.clone().run_until_cancelled_owned(reader.read_all(stdout, gone.clone())));
         tokio::spawn(gone.clone().run_until_cancelled_owned(keep_end(stderr, Arc::clone(&shared))));
@@ -147,6 +163,33 @@ impl Connection {
         // An error means that its reader has ended.
         let _ = timeout_at(begins_by, activity.wait_for(|activity| activity.is_told)).await;
         let _ = activity.wait_for(|activity| !activity.is_loading()).await;
+    }
+
+    /// Returns the number of a compiler's checks that have begun so far.
+    pub(crate) fn checks(&self) -> u64 {
+        self.activity.borrow().checks
+    }
+
+    /// Waits until a check has ended that began after so many, and what it found has had this time to arrive. Returns whether
+    /// there was one: it has to begin in time.
+    pub(crate) async fn checked(&self, after: u64, begins_by: Instant, settle: Duration) -> bool {
+        let mut activity = self.activity.clone();
+        let begun = timeout_at(begins_by, activity.wait_for(|activity| activity.checks > after)).await;
+        if !begun.is_ok_and(|begun| begun.is_ok()) {
+            return false;
+        }
+        loop {
+            // An error means that its reader has ended.
+            let Ok(known) = activity.wait_for(|activity| !activity.is_checking).await.map(|now| now.checks)
+            else {
+                return false;
+            };
+            sleep(settle).await;
+            // A check that is begun anew ends first.
+            if activity.borrow().checks == known {
+                return true;
+            }
+        }
     }
 
     /// Sends a request and waits for its answer. When this is dropped, the server is told that nobody waits.
@@ -229,6 +272,7 @@ struct Reader {
     activity: watch::Sender<Activity>,
     /// Tokens of the work that is under way.
     tokens: HashSet<String>,
+    setup: ServerSetup,
 }
 
 impl Reader {
@@ -251,7 +295,7 @@ impl Reader {
         let id = message.get("id").cloned().filter(|id| !id.is_null());
         match (message.get("method").and_then(Value::as_str), id) {
             (Some(method), Some(id)) => {
-                let answer = answer_to(method, &message["params"]);
+                let answer = answer_to(method, &message["params"], &self.setup);
                 let reply = match answer {
                     Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
                     None => {
@@ -293,6 +337,8 @@ impl Reader {
 
     fn note_work(&mut self, params: &Value) {
         let token = params["token"].to_string();
+        let is_check = |token: &String| self.setup.check_token.is_some_and(|part| token.contains(part));
+        let begins_check = params["value"]["kind"] == "begin" && is_check(&token);
         match params["value"]["kind"].as_str() {
             Some("begin") if self.tokens.len() < WORK => {
                 self.tokens.insert(token);
@@ -302,9 +348,11 @@ impl Reader {
             }
             _ => {}
         }
-        let work = self.tokens.len();
+        let (work, is_checking) = (self.tokens.len(), self.tokens.iter().any(is_check));
         self.activity.send_modify(|activity| {
             activity.work = work;
+            activity.checks += u64::from(begins_check);
+            activity.is_checking = is_checking;
             activity.is_told |= work > 0;
         });
     }
@@ -315,18 +363,22 @@ impl Reader {
         let trouble = params["message"].as_str().filter(|_| !is_well);
         let trouble = trouble.map(|message| one_line(message.trim(), TROUBLE));
         self.activity.send_modify(|activity| {
-            *activity =
-                Activity { is_told: true, work: activity.work, is_quiescent: Some(is_quiescent), trouble };
+            activity.is_told = true;
+            activity.is_quiescent = Some(is_quiescent);
+            activity.trouble = trouble;
         });
     }
 }
 
 /// Returns the answer to a request of the server; none for one that this client doesn't have. Nothing is ever edited for it.
-fn answer_to(method: &str, params: &Value) -> Option<Value> {
+fn answer_to(method: &str, params: &Value, setup: &ServerSetup) -> Option<Value> {
     match method {
         "workspace/configuration" => {
-            let items = params["items"].as_array().map_or(0, Vec::len);
-            Some(vec![Value::Null; items].into())
+            let of_section = |item: &Value| match &setup.settings {
+                Some((section, settings)) if item["section"] == *section => settings.clone(),
+                _ => Value::Null,
+            };
+            Some(params["items"].as_array().into_iter().flatten().map(of_section).collect())
         }
         "workspace/workspaceFolders"
         | "window/workDoneProgress/create"

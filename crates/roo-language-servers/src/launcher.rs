@@ -1,5 +1,7 @@
 //! Starting a language server's program. How that is done is the caller's choice.
 
+use std::path::PathBuf;
+
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -22,6 +24,8 @@ pub struct LaunchedServer {
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// A directory of its own that it may write, and that is kept from one run to the next.
+    pub cache: Option<PathBuf>,
     /// Its process.
     pub process: Box<dyn ServerProcess>,
 }

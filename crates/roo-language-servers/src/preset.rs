@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 /// A known language server.
 #[derive(Debug)]
 struct Preset {
@@ -18,7 +20,33 @@ struct Preset {
     markers: &'static [&'static str],
     /// See [`InstalledServer::reports_on_open_only`].
     reports_on_open_only: bool,
+    /// See [`InstalledServer::compiler`].
+    compiler: Option<&'static Compiler>,
 }
+
+/// How a server has a compiler check what is saved, and reports unasked what that finds.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    /// Section of the server's settings.
+    pub(crate) section: &'static str,
+    /// Makes settings by which it builds in a directory of its own.
+    settings: fn(&Path) -> Value,
+    /// Part of the names of its work while it checks (`$/progress`).
+    pub(crate) token: &'static str,
+}
+
+impl Compiler {
+    /// Returns the settings of a server that may write a directory.
+    pub(crate) fn settings(&self, directory: &Path) -> Value {
+        (self.settings)(directory)
+    }
+}
+
+const CARGO_CHECK: Compiler = Compiler {
+    section: "rust-analyzer",
+    settings: |directory| json!({ "cargo": { "targetDir": directory.join("target") } }),
+    token: "flycheck",
+};
 
 const PRESETS: &[Preset] = &[
     Preset {
@@ -27,6 +55,7 @@ const PRESETS: &[Preset] = &[
         languages: &[("rs", "rust")],
         markers: &["Cargo.toml", "rust-project.json"],
         reports_on_open_only: false,
+        compiler: Some(&CARGO_CHECK),
     },
     Preset {
         programs: &["gopls"],
@@ -34,6 +63,7 @@ const PRESETS: &[Preset] = &[
         languages: &[("go", "go")],
         markers: &["go.mod", "go.work"],
         reports_on_open_only: false,
+        compiler: None,
     },
     Preset {
         programs: &["basedpyright-langserver", "pyright-langserver"],
@@ -41,6 +71,7 @@ const PRESETS: &[Preset] = &[
         languages: &[("py", "python"), ("pyi", "python")],
         markers: &["pyproject.toml", "pyrightconfig.json", "setup.py", "setup.cfg", "requirements.txt"],
         reports_on_open_only: false,
+        compiler: None,
     },
     Preset {
         programs: &["typescript-language-server"],
@@ -57,6 +88,7 @@ const PRESETS: &[Preset] = &[
         ],
         markers: &["tsconfig.json", "jsconfig.json", "package.json"],
         reports_on_open_only: true,
+        compiler: None,
     },
     Preset {
         programs: &["clangd"],
@@ -72,6 +104,7 @@ const PRESETS: &[Preset] = &[
         ],
         markers: &["compile_commands.json", "compile_flags.txt", ".clangd"],
         reports_on_open_only: false,
+        compiler: None,
     },
 ];
 
@@ -88,6 +121,8 @@ pub struct InstalledServer {
     /// True if it reports nothing about a changed text that has as few problems as before, none: only when a document is
     /// opened is there always a report.
     pub(crate) reports_on_open_only: bool,
+    /// The compiler that it has check what is saved; none where it finds all problems itself.
+    pub(crate) compiler: Option<&'static Compiler>,
 }
 
 impl InstalledServer {
@@ -105,7 +140,13 @@ impl InstalledServer {
             args: &[],
             languages: &[("rs", "rust")],
             reports_on_open_only: false,
+            compiler: None,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fake_with_compiler() -> Self {
+        Self { compiler: Some(&CARGO_CHECK), ..Self::fake() }
     }
 }
 
@@ -122,8 +163,8 @@ pub fn installed(folders: &[PathBuf], search_path: &OsStr) -> Vec<InstalledServe
         preset.programs.iter().find_map(|&name| {
             let program = directories.iter().map(|directory| directory.join(name));
             let program = program.into_iter().find(|program| is_outside_program(program, folders))?;
-            let Preset { args, languages, reports_on_open_only, .. } = *preset;
-            Some(InstalledServer { name, program, args, languages, reports_on_open_only })
+            let Preset { args, languages, reports_on_open_only, compiler, .. } = *preset;
+            Some(InstalledServer { name, program, args, languages, reports_on_open_only, compiler })
         })
     };
     PRESETS.iter().filter(serves).filter_map(find).collect()

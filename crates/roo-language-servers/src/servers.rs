@@ -331,7 +331,7 @@ impl Slot {
                 return Err(LanguageServerError::NotStarted { server, reason });
             }
         };
-        match Session::start(launched, &self.folders).await {
+        match Session::start(launched, &self.installed, &self.folders).await {
             Ok(session) => {
                 running.session = Some(session);
                 let stop = CancellationToken::new();

@@ -77,8 +77,12 @@ impl Fake {
     }
 
     fn servers(self: &Arc<Self>) -> LanguageServers {
+        self.installed_as(InstalledServer::fake())
+    }
+
+    fn installed_as(self: &Arc<Self>, server: InstalledServer) -> LanguageServers {
         let launcher = Arc::new(FakeLauncher(Arc::clone(self)));
-        LanguageServers::new(&["/w".into()], vec![InstalledServer::fake()], launcher)
+        LanguageServers::new(&["/w".into()], vec![server], launcher)
     }
 
     fn heal(&self) {
@@ -197,6 +201,7 @@ impl Launcher for FakeLauncher {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
+            cache: Some("/cache".into()),
             process,
         };
         Box::pin(async { Ok(launched) })
@@ -240,6 +245,10 @@ fn status(quiescent: bool, health: &str, message: Option<&str>) -> Value {
 }
 
 const NOTHING: Answer = Answer::Locations(vec![]);
+
+fn complete(answer: Answer) -> Reply {
+    Reply { answer, is_loading: false, is_unchecked: false, trouble: None }
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_server_is_started_once_for_all_questions_and_stopped_at_the_end() {
@@ -307,7 +316,7 @@ async fn a_server_that_loads_for_long_is_left_alone() {
     assert_eq!((fake.launches(), fake.alive()), (1, 1));
     fake.heal();
     let reply = reply(&servers, Question::References).await;
-    assert_eq!(reply, Ok(Reply { answer: NOTHING, is_loading: true, trouble: None }), "asked all the same");
+    assert_eq!(reply, Ok(Reply { is_loading: true, ..complete(NOTHING) }), "asked all the same");
     let renamed = self::reply(&servers, Question::Rename("b".to_owned())).await;
     assert_eq!(renamed, Err(LanguageServerError::Loading("fake-server")), "it would leave uses out");
     assert_eq!(fake.received("textDocument/rename"), Vec::<Value>::new());
@@ -323,7 +332,7 @@ async fn first_reply(unasked: &[(u64, Value)]) -> (u64, Reply) {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_until_the_server_has_loaded_the_project() {
-    let complete = Reply { answer: NOTHING, is_loading: false, trouble: None };
+    let complete = complete(NOTHING);
     let first = first_reply(&[(700, progress("load", "begin")), (9000, progress("load", "end"))]).await;
     assert_eq!(first, (9, complete.clone()), "work that begins after the question");
     // Progress pauses between two parts and goes on with checks; the status counts.
@@ -471,4 +480,98 @@ async fn actions_are_asked_for_at_each_range_of_a_line_that_has_problems() {
     let contexts = fake.received("textDocument/codeAction");
     let counts = contexts.iter().map(|params| params["context"]["diagnostics"].as_array().unwrap().len());
     assert_eq!(counts.collect::<Vec<_>>(), [1, 2]);
+}
+
+/// Problems of a saved file by a server that sends these unasked, and is asked for others.
+async fn checked_problems(text: &str, saved: &str, unasked: &[(u64, Value)]) -> (Arc<Fake>, PathBuf, Reply) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap().join("a.rs");
+    std::fs::write(&path, saved).unwrap();
+    let asked = json!([{ "range": range(0, 3), "severity": 1, "code": "E0107", "message": "by the server" }]);
+    let place_in = |uri: &str| unasked.iter().map(|(after, sent)| (*after, sent_about(sent, uri))).collect();
+    let unasked: Vec<(u64, Value)> = place_in(&roo_workspace::file_uri(&path));
+    let fake = Arc::new(Fake {
+        problems: Some(asked),
+        unasked,
+        ..Fake::unshared(Fault::None, "utf-16", Value::Null)
+    });
+    let servers = fake.installed_as(InstalledServer::fake_with_compiler());
+    let place = Place { document: Document { path: path.clone(), text: text.into() }, offset: 0 };
+    let asked = servers.ask(Question::CheckedProblems, &place, &[], &CancellationToken::new()).await;
+    (fake, path, asked.unwrap())
+}
+
+fn range(line: u64, character: u64) -> Value {
+    let at = json!({ "line": line, "character": character });
+    json!({ "start": at, "end": at })
+}
+
+/// A notification about a document.
+fn sent_about(sent: &Value, uri: &str) -> Value {
+    let mut sent = sent.clone();
+    if sent["method"] == "textDocument/publishDiagnostics" {
+        sent["params"]["uri"] = uri.into();
+    }
+    sent
+}
+
+fn published(problems: Value) -> Value {
+    json!({ "method": "textDocument/publishDiagnostics", "params": { "diagnostics": problems } })
+}
+
+fn messages(reply: &Reply) -> Vec<&str> {
+    let Answer::Problems { found, .. } = &reply.answer else { panic!("{reply:?}") };
+    found.iter().map(|problem| problem.message.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_compiler_finds_in_a_saved_file_is_among_its_problems() {
+    let by_compiler = json!([
+        { "range": range(0, 0), "severity": 1, "code": "E0107", "message": "the same by the compiler" },
+        { "range": range(1, 0), "severity": 1, "code": "E0382", "message": "use of moved value" },
+        { "range": range(1, 4), "severity": 4, "code": "E0382", "message": "original diagnostic" },
+    ]);
+    let text = "fn a() {}\nfn b() {}\n";
+    let unasked = [
+        (200, progress("rust-analyzer/flycheck/0", "begin")),
+        (5000, progress("rust-analyzer/flycheck/0", "end")),
+        (5001, published(by_compiler)),
+    ];
+    let (fake, path, reply) = checked_problems(text, text, &unasked).await;
+    assert_eq!(messages(&reply), ["by the server (E0107)", "use of moved value (E0382)"]);
+    assert!(!reply.is_unchecked);
+    let saved = &fake.received("textDocument/didSave")[0]["textDocument"]["uri"];
+    assert_eq!(*saved, roo_workspace::file_uri(&path));
+    let options = &fake.received("initialize")[0]["initializationOptions"];
+    assert_eq!(*options, json!({ "cargo": { "targetDir": "/cache/target" } }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn problems_without_a_compilers_check_say_so() {
+    let text = "fn a() {}\n";
+    // From before, about a text that was another one.
+    let old = (100, published(json!([{ "range": range(0, 0), "severity": 1, "message": "old" }])));
+    let begun = (200, progress("rust-analyzer/flycheck/0", "begin"));
+    let (_, _, reply) = checked_problems(text, text, &[old.clone(), begun]).await;
+    assert_eq!((messages(&reply), reply.is_unchecked), (vec!["by the server (E0107)"], true), "it goes on");
+    let (_, _, reply) = checked_problems(text, text, &[]).await;
+    assert!(reply.is_unchecked, "it never began");
+    let (fake, _, reply) = checked_problems(text, "fn b() {}\n", &[old]).await;
+    assert_eq!(
+        (messages(&reply), reply.is_unchecked),
+        (vec!["by the server (E0107)"], true),
+        "it is not saved"
+    );
+    assert_eq!(fake.received("textDocument/didSave"), Vec::<Value>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_its_settings_gets_them() {
+    let section = |name: &str| json!({ "section": name });
+    let items = json!({ "items": [section("rust-analyzer"), section("editor")] });
+    let asks = json!({ "id": 7, "method": "workspace/configuration", "params": items });
+    let (fake, ..) = checked_problems("a", "b", &[(1, asks)]).await;
+    let received = fake.received.lock().unwrap();
+    let answer = received.iter().find(|message| message["id"] == 7 && message["method"].is_null()).unwrap();
+    assert_eq!(answer["result"], json!([{ "cargo": { "targetDir": "/cache/target" } }, null]));
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::code_action::{CodeAction, OfferedAction, merge, offered};
-use crate::connection::{Connection, RequestError};
+use crate::connection::{Connection, RequestError, ServerSetup};
 use crate::launcher::{LaunchedServer, ServerProcess};
 use crate::location::{Location, locations};
 use crate::preset::InstalledServer;
@@ -37,6 +37,12 @@ const REPORT: Duration = Duration::from_secs(10);
 
 /// Time that a server may take between the parts of one report: some check the syntax first.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// Time limit for a compiler's check of what is saved, with the time to load the project.
+const CHECK: Duration = Duration::from_secs(30);
+
+/// Time that a server has to begin such a check.
+const CHECK_BEGIN: Duration = Duration::from_secs(10);
 
 /// The most ranges of problems in one line that a server is asked for actions about.
 const RANGES: usize = 8;
@@ -77,8 +83,10 @@ pub enum Question {
     Actions,
     /// What changes by the action of this title.
     Action(String),
-    /// What is wrong in its document.
+    /// What is wrong in its document, as far as the server finds that itself.
     Problems,
+    /// The same, and what a compiler finds wrong in it that the server has check what is saved.
+    CheckedProblems,
     /// Symbols of the project whose names are like this.
     Symbols(String),
 }
@@ -112,6 +120,8 @@ pub struct Reply {
     pub answer: Answer,
     /// True if the server had not read the whole project, so that something may be missing.
     pub is_loading: bool,
+    /// True if problems lack what a compiler would find: it has not finished, or the document is not saved.
+    pub is_unchecked: bool,
     /// What the server says is wrong with itself or the project, on one line.
     pub trouble: Option<String>,
 }
@@ -141,11 +151,16 @@ impl Session {
     /// Initializes a server that was started. The caller limits the time.
     pub(crate) async fn start(
         launched: LaunchedServer,
+        server: &InstalledServer,
         folders: &[PathBuf],
     ) -> Result<Self, (RequestError, Option<String>)> {
-        let LaunchedServer { stdin, stdout, stderr, process } = launched;
-        let connection = Connection::new(stdin, stdout, stderr);
-        match initialize(&connection, folders).await {
+        let LaunchedServer { stdin, stdout, stderr, cache, process } = launched;
+        let settings = server.compiler.zip(cache);
+        let settings = settings.map(|(compiler, cache)| (compiler.section, compiler.settings(&cache)));
+        let options = settings.as_ref().map(|(_, settings)| settings.clone());
+        let check_token = server.compiler.map(|compiler| compiler.token);
+        let connection = Connection::new(stdin, stdout, stderr, ServerSetup { settings, check_token });
+        match initialize(&connection, folders, options).await {
             Ok((encoding, pulls)) => {
                 let (open, started) = (HashMap::new(), Instant::now());
                 Ok(Self { connection, process, encoding, pulls, open, started })
@@ -167,12 +182,18 @@ impl Session {
         others: &[Document],
     ) -> Result<Reply, RequestError> {
         self.show(server, &place.document, others).await?;
+        let asked = Instant::now();
+        let saved = match question {
+            Question::CheckedProblems => self.save(server, &place.document).await?,
+            _ => None,
+        };
         let (limit, begins_by) = match question {
             Question::References | Question::Definition | Question::Rename(_) | Question::Symbols(_) => {
                 (LOAD, self.started + BEGIN)
             }
+            Question::CheckedProblems if server.compiler.is_some() => (LOAD, self.started + BEGIN),
             // A document's own problems are told soon or not at all.
-            Question::Problems => (WORK, Instant::now()),
+            Question::Problems | Question::CheckedProblems => (WORK, Instant::now()),
             Question::Hover | Question::Actions | Question::Action(_) => (WORK, self.started + BEGIN),
         };
         // A server that works for longer is asked all the same: it may have the answer.
@@ -181,13 +202,43 @@ impl Session {
         if was_loading && matches!(question, Question::Rename(_)) {
             return Err(RequestError::Loading);
         }
-        let answer = self.answer(question, place).await?;
+        let is_checked = match saved {
+            Some(checks) => {
+                let checked = self.connection.checked(checks, Instant::now() + CHECK_BEGIN, SETTLE);
+                timeout_at(asked + CHECK, checked).await.unwrap_or(false)
+            }
+            None => false,
+        };
+        let is_unchecked = question == Question::CheckedProblems && server.compiler.is_some() && !is_checked;
+        let answer = self.answer(question, place, is_checked).await?;
         let is_loading = was_loading || self.connection.is_loading();
-        Ok(Reply { answer, is_loading, trouble: self.connection.trouble() })
+        Ok(Reply { answer, is_loading, is_unchecked, trouble: self.connection.trouble() })
     }
 
-    /// Asks about a place of an open document.
-    async fn answer(&self, question: Question, place: &Place) -> Result<Answer, RequestError> {
+    /// Has a compiler check what is saved, by telling the server that a document was: it is the same on disk. Returns the
+    /// number of checks that had begun before; none where there is no compiler, or the document is another one on disk.
+    async fn save(&self, server: &InstalledServer, document: &Document) -> Result<Option<u64>, RequestError> {
+        if server.compiler.is_none() {
+            return Ok(None);
+        }
+        let path = document.path.clone();
+        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+        if !read.is_ok_and(|read| read.is_ok_and(|bytes| bytes == document.text.as_bytes())) {
+            return Ok(None);
+        }
+        let checks = self.connection.checks();
+        let params = json!({ "textDocument": { "uri": file_uri(&document.path) } });
+        self.connection.notify("textDocument/didSave", params).await?;
+        Ok(Some(checks))
+    }
+
+    /// Asks about a place of an open document. Where a compiler has checked what is saved, what it found is among the problems.
+    async fn answer(
+        &self,
+        question: Question,
+        place: &Place,
+        is_checked: bool,
+    ) -> Result<Answer, RequestError> {
         let text = &place.document.text;
         let path = &place.document.path;
         let Position { line, character } = Positions::new(text, self.encoding).position(place.offset);
@@ -256,8 +307,12 @@ impl Session {
                     }
                 }
             }
-            Question::Problems => {
-                let reported = self.reported(path).await?;
+            Question::Problems | Question::CheckedProblems => {
+                let mut reported = self.reported(path).await?;
+                if is_checked {
+                    let by_compiler = self.connection.reports().of(path).map(|report| report.problems);
+                    merge_checked(&mut reported, by_compiler.unwrap_or_default());
+                }
                 let (found, is_cut) = problems(&reported, text, self.encoding);
                 Answer::Problems { found, is_cut }
             }
@@ -442,8 +497,31 @@ fn left_out<'a>(uses: &'a [Location], edit: &WorkspaceEdit) -> Option<&'a Locati
     uses.iter().find(is_left_out).filter(|_| !edit.files.is_empty())
 }
 
+/// Adds the problems that a compiler found to those of a server, which finds some of them itself. What belongs to another
+/// problem comes with that.
+fn merge_checked(reported: &mut Vec<Value>, by_compiler: Vec<Value>) {
+    const HINT: u64 = 4;
+    let is_known = |found: &Value| {
+        let is_same = |known: &Value| {
+            !found["code"].is_null()
+                && known["code"] == found["code"]
+                && known["range"]["start"]["line"] == found["range"]["start"]["line"]
+        };
+        reported.iter().any(is_same)
+    };
+    let new: Vec<Value> = by_compiler
+        .into_iter()
+        .filter(|found| found["severity"].as_u64() != Some(HINT) && !is_known(found))
+        .collect();
+    reported.extend(new);
+}
+
 /// Returns the unit of positions, and whether problems are to be asked for.
-async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<(Encoding, bool), RequestError> {
+async fn initialize(
+    connection: &Connection,
+    folders: &[PathBuf],
+    options: Option<Value>,
+) -> Result<(Encoding, bool), RequestError> {
     let name =
         |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let named: Vec<Value> =
@@ -454,10 +532,11 @@ async fn initialize(connection: &Connection, folders: &[PathBuf]) -> Result<(Enc
         "clientInfo": { "name": "roo-lsp", "version": env!("CARGO_PKG_VERSION") },
         "rootUri": folders.first().map(|path| file_uri(path)),
         "workspaceFolders": named,
+        "initializationOptions": options,
         "capabilities": {
             "general": { "positionEncodings": ["utf-8", "utf-16", "utf-32"] },
             "textDocument": {
-                "synchronization": {},
+                "synchronization": { "didSave": true },
                 "references": {},
                 "definition": { "linkSupport": true },
                 "hover": { "contentFormat": ["plaintext", "markdown"] },

@@ -98,7 +98,7 @@ pub(super) fn judge(
         Question::References => "Find references from",
         Question::Definition => "Find a definition from",
         Question::Hover => "Ask about a symbol of",
-        Question::Problems => "Find the problems of",
+        Question::Problems | Question::CheckedProblems => "Find the problems of",
         Question::Actions => "Find fixes for",
         Question::Symbols(_) => "Find symbols of the project of",
         // What changes files is judged by `code_edit.rs`.
@@ -188,19 +188,19 @@ impl CodeQuestion {
 impl CodeQuestion {
     /// What the language servers answer that an editor runs; none where they don't, or not in time.
     async fn ask_editor(&self, workspace: &Workspace, place: (&str, usize)) -> Option<Reply> {
-        if self.question == Question::Problems {
+        if self.question == Question::CheckedProblems {
             // It has told them unasked.
             let report = workspace.report_of(&self.place)?;
             let is_cut = report.is_cut;
             let mut problems = problems_of(report);
             problems.sort_by_key(|problem| (problem.line, problem.column));
             let answer = Answer::Problems { found: problems, is_cut };
-            return Some(Reply { answer, is_loading: false, trouble: None });
+            return Some(Reply { answer, is_loading: false, is_unchecked: false, trouble: None });
         }
         let question = for_editor(&self.question)?;
         let asked = workspace.ask_code(&self.place, place, &question);
         let answer = answer_of(question.question, timeout(EDITOR, asked).await.ok()??.result)?;
-        Some(Reply { answer, is_loading: false, trouble: None })
+        Some(Reply { answer, is_loading: false, is_unchecked: false, trouble: None })
     }
 }
 
@@ -221,7 +221,7 @@ pub(super) fn for_editor(question: &Question) -> Option<CodeAskParams> {
         Question::Action(title) => {
             CodeAskParams { title: Some(title.clone()), ..asked(CodeQuestionKind::Action) }
         }
-        Question::Problems => return None,
+        Question::Problems | Question::CheckedProblems => return None,
     })
 }
 
@@ -263,10 +263,13 @@ fn notes(reply: &Reply) -> impl Iterator<Item = String> {
     let loading =
         "(The language server is still loading the project, so something may be missing. Ask again later.)";
     let loading = reply.is_loading.then(|| loading.to_owned());
+    let unchecked = "(What only the compiler's own check finds may be missing: it has not finished, can't be made, or the file has \
+                     unsaved changes.)";
+    let unchecked = reply.is_unchecked.then(|| unchecked.to_owned());
     let trouble = reply.trouble.as_ref().map(|trouble| {
         format!("(The language server has a problem, so something may be missing. It says: {trouble})")
     });
-    loading.into_iter().chain(trouble)
+    loading.into_iter().chain(unchecked).chain(trouble)
 }
 
 /// The problems that an editor has reported.
@@ -479,15 +482,16 @@ mod tests {
 
     #[test]
     fn an_answer_that_may_be_incomplete_says_why() {
-        let said = |is_loading, trouble: Option<&str>| {
+        let said = |is_loading, is_unchecked, trouble: Option<&str>| {
             let trouble = trouble.map(str::to_owned);
-            notes(&Reply { answer: Answer::Locations(vec![]), is_loading, trouble })
+            notes(&Reply { answer: Answer::Locations(vec![]), is_loading, is_unchecked, trouble })
                 .collect::<Vec<_>>()
                 .join("\n")
         };
-        assert_eq!(said(false, None), "");
-        insta::assert_snapshot!(said(true, Some("Failed to load Cargo.toml")), @r"
+        assert_eq!(said(false, false, None), "");
+        insta::assert_snapshot!(said(true, true, Some("Failed to load Cargo.toml")), @r"
         (The language server is still loading the project, so something may be missing. Ask again later.)
+        (What only the compiler's own check finds may be missing: it has not finished, can't be made, or the file has unsaved changes.)
         (The language server has a problem, so something may be missing. It says: Failed to load Cargo.toml)
         ");
     }

@@ -7,6 +7,7 @@ use roo_language_servers::Question;
 
 impl Tool for Diagnostics {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
-        code_question::judge(gate, call_context, Question::Problems, (&self.path, About::File), self.offset)
+        let question = Question::CheckedProblems;
+        code_question::judge(gate, call_context, question, (&self.path, About::File), self.offset)
     }
 }
