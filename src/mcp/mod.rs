@@ -652,9 +652,10 @@ fn failure(server: &str, error: CallError) -> ServerToolError {
     let server = server.to_owned();
     let reason = error.to_string();
     match error {
-        CallError::UnknownServer { .. } | CallError::NotConnected { .. } | CallError::Forbidden { .. } => {
-            ServerToolError::Unreachable { server, reason }
-        }
+        CallError::UnknownServer { .. }
+        | CallError::NotConnected { .. }
+        | CallError::Forbidden { .. }
+        | CallError::SessionExpired { .. } => ServerToolError::Unreachable { server, reason },
         CallError::Cancelled { .. } => ServerToolError::Cancelled(server),
         _ => ServerToolError::Unanswered { server, reason },
     }

@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Client;
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, JsonRpcError, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     StreamableHttpResponseLimits,
@@ -128,6 +128,42 @@ fn unexpected(status: StatusCode) -> Failed {
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())
 }
 
+/// The answer to a message that was posted. An error under another id or none is the server's answer too, which nobody would
+/// wait for; and many servers say of a session that they don't know what only the status 404 is to say.
+fn answer_to(
+    message: &ClientJsonRpcMessage,
+    is_in_session: bool,
+    answer: Result<StreamableHttpPostResponse, Failed>,
+) -> Result<StreamableHttpPostResponse, Failed> {
+    match answer {
+        Err(StreamableHttpError::UnexpectedServerResponse(text))
+            if is_in_session && text.starts_with("HTTP 400") =>
+        {
+            Err(StreamableHttpError::SessionExpired)
+        }
+        Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(mut error), session)) => {
+            if let ClientJsonRpcMessage::Request(request) = message
+                && error.id.as_ref() != Some(&request.id)
+            {
+                if is_in_session && denies_session(&error) {
+                    return Err(StreamableHttpError::SessionExpired);
+                }
+                error.id = Some(request.id.clone());
+            }
+            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session))
+        }
+        answer => answer,
+    }
+}
+
+/// Reports whether an error that answers no request says that there is no such session. Its status isn't known here: behind an
+/// internal error, the request may have been carried out.
+fn denies_session(error: &JsonRpcError) -> bool {
+    let said = error.error.message.to_lowercase();
+    error.error.code != ErrorCode::INTERNAL_ERROR
+        && ["session", "not initialized"].iter().any(|words| said.contains(words))
+}
+
 /// Whether headers of a configuration prove whose the requests are.
 pub(crate) fn names_its_user(headers: &Headers) -> bool {
     headers.contains_key(&AUTHORIZATION)
@@ -158,7 +194,7 @@ impl StreamableHttpClient for AuthorizedClient {
         custom_headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.authorized(|token| {
+        let send = |token| {
             self.client.post_message_with_response_limits(
                 Arc::clone(&uri),
                 message.clone(),
@@ -167,8 +203,8 @@ impl StreamableHttpClient for AuthorizedClient {
                 custom_headers.clone(),
                 limits,
             )
-        })
-        .await
+        };
+        answer_to(&message, session_id.is_some(), self.authorized(send).await)
     }
 
     async fn delete_session(

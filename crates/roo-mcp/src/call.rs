@@ -178,6 +178,16 @@ pub enum CallError {
         /// What it wants.
         fault: ServerFault,
     },
+    /// The server didn't know the session any more. It did nothing.
+    #[error(
+        "MCP server `{server}` did not do {operation}, as its session had expired. It is being connected again; repeat the request"
+    )]
+    SessionExpired {
+        /// The server.
+        server: String,
+        /// Request.
+        operation: Operation,
+    },
     /// The connection ended in between. It is not asked again.
     #[error(
         "{operation} of MCP server `{server}` was interrupted: {fault}. Its effects are unknown, and it was not repeated"

@@ -940,11 +940,12 @@ impl Connection {
                         }
                         CallError::Forbidden { server, operation, fault }
                     }
+                    fault @ ServerFault::Expired => {
+                        // Nothing can be asked over it any more, so that its actor begins another one.
+                        self.signals.fail(fault);
+                        CallError::SessionExpired { server, operation }
+                    }
                     fault => {
-                        if fault == ServerFault::Expired {
-                            // Nothing can be asked over it any more, so that its actor begins another one.
-                            self.signals.fail(fault.clone());
-                        }
                         let fault = self.signals.now().fault.unwrap_or(fault);
                         CallError::Interrupted { server, operation, fault }
                     }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use roo_formats::mcp::{ResolvedServer, Transport};
 use roo_mcp::{CallOptions, Hub, HubServices, ServerStatus};
 use roo_sandbox::egress::Resolve;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -70,8 +70,50 @@ async fn streamable_http_carries_headers_and_the_session() {
     assert_eq!(requests.last().map(|request| request.method.as_str()), Some("DELETE"));
 }
 
+/// An error of JSON-RPC that names no request, or another one.
+fn foreign_error(status: &str, id: Value, code: i64, message: &str) -> Reply {
+    let body = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+    reply(status, "content-type: application/json\r\n", body.to_string())
+}
+
 #[tokio::test]
 async fn a_session_that_has_expired_is_followed_by_another_one() {
+    follows_expired_session(|| reply("404 Not Found", "", "no such session")).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_unknown_has_expired_whatever_the_server_calls_it() {
+    follows_expired_session(|| reply("400 Bad Request", "", "Invalid or missing session ID")).await;
+    let said = "Bad Request: No valid session ID provided";
+    for id in [json!(null), json!("server-error")] {
+        follows_expired_session(move || foreign_error("400 Bad Request", id.clone(), -32000, said)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_under_another_id_answers_its_request() {
+    let fake = Server::start(move |request| match request.rpc() {
+        "tools/call" => {
+            foreign_error("500 Internal Server Error", json!(null), -32603, "The session store is down")
+        }
+        "initialize" => {
+            let mut answer = ordinary(request);
+            answer.head.insert_str(answer.head.len() - 2, "mcp-session-id: a\r\n");
+            answer
+        }
+        _ => ordinary(request),
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    let error = call(&hub).await.unwrap_err();
+    let refused = "MCP server `s` refused the tool `echo`: The session store is down (code -32603)";
+    assert_eq!(error, refused);
+    connected(&hub, "s").await;
+}
+
+/// A server that answers so to the first session's call is connected again, and the next call is carried out.
+async fn follows_expired_session(refused: impl Fn() -> Reply + Send + Sync + 'static) {
     let opened = AtomicUsize::new(0);
     let fake = Server::start(move |request| {
         let mut answer = ordinary(request);
@@ -80,9 +122,7 @@ async fn a_session_that_has_expired_is_followed_by_another_one() {
                 let id = ["a", "b"][opened.fetch_add(1, Ordering::SeqCst).min(1)];
                 answer.head.insert_str(answer.head.len() - 2, &format!("mcp-session-id: {id}\r\n"));
             }
-            "tools/call" if request.header("mcp-session-id") == Some("a") => {
-                return reply("404 Not Found", "", "no such session");
-            }
+            "tools/call" if request.header("mcp-session-id") == Some("a") => return refused(),
             _ => {}
         }
         answer
@@ -91,8 +131,10 @@ async fn a_session_that_has_expired_is_followed_by_another_one() {
     let hub = streamable(&fake.url("/mcp"), &[]);
     connected(&hub, "s").await;
     let error = call(&hub).await.unwrap_err();
-    assert!(error.contains("was interrupted: its session has expired"), "{error}");
-    assert!(error.ends_with("it was not repeated"), "{error}");
+    assert!(
+        error.starts_with("MCP server `s` did not do the tool `echo`, as its session had expired"),
+        "{error}"
+    );
     failed(&hub, "s").await;
     status(&hub, "s", |status| status.catalog().is_some()).await;
     assert_eq!(call(&hub).await, Ok(hello()));
