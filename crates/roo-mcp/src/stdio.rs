@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
@@ -146,7 +146,12 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
         if let ClientJsonRpcMessage::Request(request) = &message {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(request.id.clone());
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                // A program that starts slowly answers what was asked before it as well, when nobody waits for that.
+                asked.clear();
+            }
+            asked.insert(request.id.clone());
         }
         async move {
             let mut line = serde_json::to_vec(&message)?;

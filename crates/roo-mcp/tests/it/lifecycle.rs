@@ -36,6 +36,21 @@ async fn a_server_that_starts_offers_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_starts_slowly_is_started_once() {
+    let launcher = FakeLauncher::new(|launch, peer| async move {
+        // Longer than the client waits for the answer to its first request.
+        tokio::time::sleep(Duration::from_secs(13)).await;
+        ordinary(launch, peer).await;
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    assert_eq!(launcher.launched(), 1);
+    let log = hub.log("s").unwrap().lines();
+    let late = "an answer to something that was not asked, or was answered already";
+    assert_eq!(log.iter().filter(|line| line.text == late).count(), 1, "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_what_changed_is_restarted() {
     let launcher = FakeLauncher::new(ordinary);
     let hub = hub(&launcher);
