@@ -11,6 +11,7 @@ mod call;
 mod checklist;
 mod declaration;
 mod hook_view;
+mod portable_schema;
 mod protocol;
 mod reader;
 mod server_resource;
