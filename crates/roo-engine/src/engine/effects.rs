@@ -730,7 +730,7 @@ struct Turn {
     context: (ContextState, ConversationSize),
     /// True if the conversation has more than its beginning, so that some of it may be left out.
     has_answers: bool,
-    /// True if the user is asked when it fails.
+    /// True if the fallback takes over when it fails.
     is_last_attempt: bool,
     /// True if the user chose the profile.
     is_pinned: bool,
@@ -825,11 +825,10 @@ impl Turn {
         }
     }
 
-    /// The change to the profile that takes over after the last attempt, or where the endpoint asks for a long wait; none
-    /// where none is defined.
-    fn fallback(&self, asked_wait: Option<Duration>, services: &EngineServices) -> Option<ModeChange> {
-        let is_due = self.is_last_attempt || asked_wait.is_some_and(|wait| wait > LONGEST_WAIT_FOR_MODEL);
-        if self.is_pinned || !is_due {
+    /// The change to the profile that takes over when this one's model fails too often or for too long; none where none is
+    /// defined.
+    fn fallback(&self, services: &EngineServices) -> Option<ModeChange> {
+        if self.is_pinned {
             return None;
         }
         let profiles = &services.settings.profiles;
@@ -1024,18 +1023,19 @@ impl Turn {
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => {
-                        match self.fallback(kind.retry_after(), &around.services) {
-                            Some(change) => {
+                        let after = kind.retry_after();
+                        let asks_for_long = after.is_some_and(|wait| wait > LONGEST_WAIT_FOR_MODEL);
+                        match self.fallback(&around.services) {
+                            Some(change) if self.is_last_attempt || asks_for_long => {
                                 reporter.send(Report::Progress(Input::Change(change))).await;
                                 Remedy::RetryAnew
                             }
-                            None => Remedy::Retry {
-                                after: kind
-                                    .retry_after()
-                                    .and_then(|wait| i64::try_from(wait.as_millis()).ok()),
+                            fallback => Remedy::Retry {
+                                after: after.and_then(|wait| i64::try_from(wait.as_millis()).ok()),
                                 // The low half of a random UUID, as a fraction.
                                 jitter: (around.services.clock.random().as_u128() as u64) as f64
                                     / u64::MAX as f64,
+                                is_patient: kind.is_outage() && fallback.is_none(),
                             },
                         }
                     }

@@ -307,6 +307,11 @@ impl ModelErrorKind {
         !matches!(self, Self::Configuration | Self::Unauthorized | Self::Invalid | Self::ContextWindow)
     }
 
+    /// Returns whether the endpoint is down, busy or out of reach. That can take minutes.
+    pub fn is_outage(self) -> bool {
+        matches!(self, Self::RateLimited(_) | Self::Unavailable(_) | Self::Unreachable)
+    }
+
     /// Returns the time that the endpoint asked to wait.
     pub fn retry_after(self) -> Option<Duration> {
         match self {

@@ -38,8 +38,14 @@ use roo_protocol::task::{
 };
 use roo_text::render::one_line;
 
-/// Maximum number of attempts of a model request before the user is asked.
+/// Maximum number of attempts of a model request before the user is asked, or a fallback takes over.
 const MAX_ATTEMPTS: u32 = 5;
+/// The same where the endpoint is down, busy or out of reach and no fallback takes over.
+const MAX_PATIENT_ATTEMPTS: u32 = 10;
+/// Half of the longest wait after a first attempt, in milliseconds. It doubles with each attempt.
+const BACKOFF: i64 = 250;
+/// The same where the endpoint is down, busy or out of reach, and doesn't say how long to wait.
+const PATIENT_BACKOFF: i64 = 2_000;
 /// The longest wait between two attempts, in milliseconds.
 const MAX_BACKOFF: i64 = 60_000;
 
@@ -289,7 +295,7 @@ fn measured(task: &Task, frame: RequestFrame, used: Usage) -> Option<Box<Measure
 }
 
 impl Task {
-    /// Returns whether the model request that runs is the last attempt before the user is asked.
+    /// Returns whether the model request that runs is the last attempt before a fallback takes over.
     pub(in crate::engine) fn makes_last_attempt(&self) -> bool {
         matches!(self.phase(), Some(Phase::Requesting { attempt, .. }) if *attempt >= MAX_ATTEMPTS)
     }
@@ -321,8 +327,9 @@ pub(super) fn model_failed(
         failed => failed,
     }];
     match remedy {
-        Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
-            let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
+        Remedy::Retry { after, jitter, is_patient } if attempt < most_attempts(is_patient) => {
+            let first = if is_patient && after.is_none() { PATIENT_BACKOFF } else { BACKOFF };
+            let backoff = (first << attempt.min(16)).min(MAX_BACKOFF);
             // Half fixed, half spread; both are small positive numbers.
             let spread = (backoff as f64 / 2.0 * (1.0 + jitter.clamp(0.0, 1.0))) as i64;
             let due = at.saturating_add(after.unwrap_or(0).max(spread));
@@ -341,6 +348,10 @@ pub(super) fn model_failed(
         _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
     }
     events
+}
+
+fn most_attempts(is_patient: bool) -> u32 {
+    if is_patient { MAX_PATIENT_ATTEMPTS } else { MAX_ATTEMPTS }
 }
 
 /// Records the results of lookups. What hooks refused is taken out first; a task that was to begin with that alone

@@ -298,6 +298,9 @@ pub enum Remedy {
         after: Option<i64>,
         /// From 0 to 1: spreads the attempts of many tasks.
         jitter: f64,
+        /// True if it is made for minutes, not for seconds: the endpoint is down, busy or out of reach, and no fallback
+        /// takes over.
+        is_patient: bool,
     },
     /// Make it again at once, as the first attempt: another model is asked.
     RetryAnew,

@@ -312,8 +312,8 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
     };
     let mut found = vec![];
     if let Some(Event::RetryScheduled { due, .. }) = next {
-        // The wait is partly drawn by lot, so it is what the log says.
-        found.push(with(Remedy::Retry { after: Some(*due), jitter: 0.0 }, NO_TIME));
+        // The wait is partly drawn by lot, so it is what the log says. Any attempt may follow a patient one.
+        found.push(with(Remedy::Retry { after: Some(*due), jitter: 0.0, is_patient: true }, NO_TIME));
         found.push(with(Remedy::RetryAnew, *due));
     }
     let ended = Input::ModelEnded { finish: Finish::Refused, used: used(task, total), frame, tail: None };

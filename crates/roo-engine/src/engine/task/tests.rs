@@ -548,7 +548,7 @@ mod unknown_changes {
 
 /// An endpoint refused the request as too long.
 const TOO_LONG: Remedy = Remedy::Shorten { refused: true };
-const RETRY: Remedy = Remedy::Retry { after: None, jitter: 0.0 };
+const RETRY: Remedy = Remedy::Retry { after: None, jitter: 0.0, is_patient: false };
 
 mod background {
     use super::*;
@@ -1010,7 +1010,7 @@ mod model_failures {
         let mut sim = Sim::new();
         let mut waits = vec![];
         for jitter in [0.0, 1.0, 0.0, 1.0] {
-            sim.fails(Remedy::Retry { after: None, jitter });
+            sim.fails(Remedy::Retry { after: None, jitter, is_patient: false });
             let Some(Effect::Wait { due }) = sim.wanted() else { panic!("{:?}", sim.wanted()) };
             waits.push(due - NOW);
             sim.input(Input::RetryDue);
@@ -1052,7 +1052,7 @@ mod model_failures {
         let mut sim = Sim::new();
         sim.fails(RETRY);
         sim.input(Input::RetryDue);
-        sim.fails(Remedy::Retry { after: Some(600_000), jitter: 0.5 });
+        sim.fails(Remedy::Retry { after: Some(600_000), jitter: 0.5, is_patient: true });
         sim.input(change(None, "default"));
         assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 600_000 }), "it is the same model");
         sim.input(change(None, "other"));
@@ -1100,8 +1100,32 @@ mod model_failures {
     #[test]
     fn an_endpoint_that_asks_for_more_time_gets_it() {
         let mut sim = Sim::new();
-        sim.fails(Remedy::Retry { after: Some(30_000), jitter: 0.5 });
+        sim.fails(Remedy::Retry { after: Some(30_000), jitter: 0.5, is_patient: true });
         assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 30_000 }));
+    }
+
+    #[test]
+    fn an_endpoint_that_is_down_is_asked_for_minutes() {
+        let mut sim = Sim::new();
+        let mut wait_after = |after, jitter| {
+            sim.fails(Remedy::Retry { after, jitter, is_patient: true });
+            let Some(Effect::Wait { due }) = sim.wanted() else { panic!("{:?}", sim.wanted()) };
+            sim.input(Input::RetryDue);
+            due - NOW
+        };
+        let waits = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0].map(|jitter| wait_after(None, jitter));
+        assert_eq!(waits, [2_000, 8_000, 8_000, 32_000, 30_000, 60_000, 30_000]);
+        assert_eq!(wait_after(Some(1_000), 0.0), 30_000, "it has said that again and again");
+        assert_eq!(wait_after(Some(90_000), 0.0), 90_000);
+        sim.fails(Remedy::Retry { after: None, jitter: 0.0, is_patient: true });
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ApiReqFailed, None));
+    }
+
+    #[test]
+    fn an_endpoint_that_says_when_to_come_back_is_taken_at_its_word_at_first() {
+        let mut sim = Sim::new();
+        sim.fails(Remedy::Retry { after: Some(1_000), jitter: 1.0, is_patient: true });
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 1_000 }));
     }
 
     #[test]

@@ -784,7 +784,7 @@ impl Sim {
         } else {
             match wanted(task) {
                 Some(Effect::CallModel { .. }) if fate.fails => {
-                    let remedy = Remedy::Retry { after: None, jitter: 0.0 };
+                    let remedy = Remedy::Retry { after: None, jitter: 0.0, is_patient: false };
                     let message = "No route.".to_owned();
                     self.input(
                         id,
