@@ -10,9 +10,19 @@ use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A text that may be absent: within an `Option`, serde borrows no plain [`Cow`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+/// A text that may be absent: within an `Option`, serde borrows no plain [`Cow`]. Some endpoints send a number in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match TextOrValue::deserialize(deserializer)? {
+            TextOrValue::Text(text) => Ok(Self(text)),
+            TextOrValue::Value(Value::Number(number)) => Ok(Self(number.to_string().into())),
+            TextOrValue::Value(_) => Err(de::Error::custom("a text was expected")),
+        }
+    }
+}
 
 /// A text, or what some endpoints send in its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +83,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for TextOrValue<'a> {
     }
 }
 
+/// A figure that is not negative, however an endpoint writes it: as a number or as text.
+pub(super) fn figure(value: &Value) -> Option<f64> {
+    let figure = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    (figure.is_finite() && figure >= 0.0).then_some(figure)
+}
+
+/// A count, likewise.
+pub(super) fn count(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| figure(value).map(|figure| figure as u64))
+}
+
 /// The first entry of a list; the others are passed over.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct First<T>(pub(super) Option<T>);
@@ -111,8 +132,29 @@ mod tests {
         let borrowed = |text: &Cow<'_, str>| matches!(text, Cow::Borrowed(_));
         let text: Option<Text<'_>> = serde_json::from_str(r#""plain""#).unwrap();
         assert!(text.is_some_and(|Text(text)| borrowed(&text)));
+        assert_eq!(serde_json::from_str::<Text<'_>>("17").unwrap(), Text("17".into()));
+        assert!(serde_json::from_str::<Text<'_>>("{}").is_err());
         let TextOrValue::Text(text) = serde_json::from_str(r#""plain""#).unwrap() else { panic!("no text") };
         assert!(borrowed(&text));
+    }
+
+    #[test]
+    fn a_figure_is_read_however_it_is_written() {
+        for (value, as_count) in [
+            (json!(12), Some(12)),
+            (json!(10.0), Some(10)),
+            (json!("12"), Some(12)),
+            (json!(" 1.5 "), Some(1)),
+            (json!(-1), None),
+            (json!("NaN"), None),
+            (json!("inf"), None),
+            (json!("some"), None),
+            (json!(null), None),
+            (json!([1]), None),
+        ] {
+            assert_eq!(count(&value), as_count, "{value}");
+        }
+        assert_eq!(figure(&json!("0.0042")), Some(0.0042));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::claude::Claude;
 use super::conversation::{self, AssistantPart, Image, Message, ToolDeclaration, UserMessage, UserPart};
-use super::event_fields::{First, Text, TextOrValue};
+use super::event_fields::{First, Text, TextOrValue, count, figure};
 use super::fault::Fault;
 use super::http::{error_text, is_context_overflow, kind_of_status};
 use super::http_format::{Decoder, HttpFormat, RequestOptions, fields};
@@ -305,8 +305,9 @@ fn add_thinking(reasoning: &mut Map<String, Value>, block: &Value) {
 struct Chunk<'a> {
     #[serde(default, borrow)]
     choices: Option<First<Choice<'a>>>,
+    /// Read only when all else is: no answer is lost for its figures.
     #[serde(default)]
-    usage: Option<Tokens>,
+    usage: Option<Value>,
     #[serde(default)]
     error: Option<Value>,
 }
@@ -356,30 +357,6 @@ struct FunctionDelta<'a> {
     /// A piece of JSON text; some endpoints send the object itself.
     #[serde(default, borrow)]
     arguments: Option<TextOrValue<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    #[serde(default)]
-    total_tokens: Option<u64>,
-    #[serde(default)]
-    prompt_tokens_details: Option<PromptDetails>,
-    /// DeepSeek.
-    #[serde(default)]
-    prompt_cache_hit_tokens: Option<u64>,
-    /// OpenRouter, in US dollars.
-    #[serde(default)]
-    cost: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
 }
 
 /// A call that is open.
@@ -463,6 +440,8 @@ struct Stream {
     prices: Price,
     thinking: Thinking,
     calls: Vec<Call>,
+    /// True if there was text or a call.
+    has_answer: bool,
     finish: Option<Finish>,
     /// The newest event with nothing but one text, whose like are read by it.
     repeated: Option<(RepeatedEvent, OnlyText)>,
@@ -470,7 +449,14 @@ struct Stream {
 
 impl Stream {
     fn new(prices: Price) -> Self {
-        Self { prices, thinking: Thinking::default(), calls: Vec::new(), finish: None, repeated: None }
+        Self {
+            prices,
+            thinking: Thinking::default(),
+            calls: Vec::new(),
+            has_answer: false,
+            finish: None,
+            repeated: None,
+        }
     }
 
     fn delta(&mut self, delta: Delta<'_>, outputs: &mut VecDeque<Output>) {
@@ -491,6 +477,7 @@ impl Stream {
         let text = if text.is_empty() { delta.refusal.unwrap_or_default().0 } else { text };
         let calls = delta.tool_calls.unwrap_or_default();
         if !text.is_empty() || !calls.is_empty() {
+            self.has_answer = true;
             self.thinking.close(&mut tell);
         }
         if !text.is_empty() {
@@ -558,29 +545,40 @@ impl Stream {
         }
     }
 
-    fn used(&self, tokens: &Tokens) -> Output {
-        let details = tokens.prompt_tokens_details.as_ref();
-        let cached = details.and_then(|details| details.cached_tokens).or(tokens.prompt_cache_hit_tokens);
-        let cache_reads = cached.unwrap_or(0);
-        let prompt = tokens.prompt_tokens.unwrap_or(0);
+    fn used(&self, tokens: &Value) -> Output {
+        let told = |field: &str| count(&tokens[field]);
+        // The second one is DeepSeek's.
+        let cached = count(&tokens["prompt_tokens_details"]["cached_tokens"]);
+        let cache_reads = cached.or_else(|| told("prompt_cache_hit_tokens")).unwrap_or(0);
+        let prompt = told("prompt_tokens").unwrap_or(0);
         // xAI leaves the tokens of thinking out of those of the answer, and has them in the sum.
-        let after_prompt = tokens.total_tokens.unwrap_or(0).saturating_sub(prompt);
+        let after_prompt = told("total_tokens").unwrap_or(0).saturating_sub(prompt);
         let mut usage = Usage {
             // The wire counts cached tokens as input too.
             tokens_in: prompt.saturating_sub(cache_reads),
-            tokens_out: tokens.completion_tokens.unwrap_or(0).max(after_prompt),
+            tokens_out: told("completion_tokens").unwrap_or(0).max(after_prompt),
             cache_reads,
             ..Usage::default()
         };
-        usage.cost_usd = tokens.cost.unwrap_or_else(|| self.prices.cost(&usage));
+        // OpenRouter's, in US dollars.
+        usage.cost_usd = figure(&tokens["cost"]).unwrap_or_else(|| self.prices.cost(&usage));
         Output::Usage(usage)
+    }
+
+    /// The answer is complete by the endpoint's word, with or without a reason. None where there was no answer.
+    fn complete(&mut self, outputs: &mut VecDeque<Output>) -> Option<Finish> {
+        if self.finish.is_none() && self.has_answer {
+            self.finish = Some(Finish::Done);
+            self.close(outputs);
+        }
+        self.finish
     }
 }
 
 impl Decoder for Stream {
     fn event(&mut self, event: SseEvent<'_>, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
         if event.data.trim() == "[DONE]" {
-            return match self.finish {
+            return match self.complete(outputs) {
                 Some(finish) => {
                     outputs.push_back(Output::Finished(finish));
                     Ok(())
@@ -618,8 +616,8 @@ impl Decoder for Stream {
                 self.close(outputs);
             }
         }
-        if let Some(tokens) = &chunk.usage {
-            outputs.push_back(self.used(tokens));
+        if let Some(tokens) = chunk.usage.filter(Value::is_object) {
+            outputs.push_back(self.used(&tokens));
         }
         Ok(())
     }
@@ -815,14 +813,58 @@ mod tests {
         assert_eq!(message("api.openai.com"), Value::Null);
     }
 
+    /// What is decoded from these events, and whether all of them can be read.
+    fn decoded(events: &[&str]) -> (Vec<Output>, Result<(), ModelErrorKind>) {
+        let (mut stream, mut outputs) = (Stream::new(Price::default()), VecDeque::new());
+        let read = events
+            .iter()
+            .try_for_each(|data| stream.event(SseEvent { event: None, data }, &mut outputs))
+            .map_err(|fault| fault.kind);
+        (outputs.into(), read)
+    }
+
+    #[test]
+    fn no_answer_is_lost_for_a_figure_or_an_id_of_another_kind() {
+        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":7,"function":{"name":"f","arguments":"{}"}}]}}]}"#;
+        let end = r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10.0,"completion_tokens":"5","cost":"0.25"}}"#;
+        let (outputs, read) = decoded(&[call, end, "[DONE]"]);
+        let usage = Usage { tokens_in: 10, tokens_out: 5, cost_usd: 0.25, ..Usage::default() };
+        assert_eq!(read, Ok(()));
+        assert_eq!(
+            outputs,
+            [
+                Output::Event(StreamEvent::CallStart { index: 0, id: "7".into(), name: "f".into() }),
+                Output::Event(StreamEvent::CallArguments { index: 0, text: "{}".into() }),
+                Output::Event(StreamEvent::CallEnd { index: 0 }),
+                Output::Usage(usage),
+                Output::Finished(Finish::Done),
+            ]
+        );
+        for usage in ["null", "[]", "\"free\"", "{\"prompt_tokens\":[]}"] {
+            let end = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],"usage":{usage}}}"#);
+            assert_eq!(decoded(&[&end, "[DONE]"]).1, Ok(()), "{usage}");
+        }
+    }
+
+    #[test]
+    fn an_answer_whose_end_is_told_without_a_reason_is_complete() {
+        let text = r#"{"choices":[{"delta":{"content":"Hm."}}]}"#;
+        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]}}]}"#;
+        let (outputs, read) = decoded(&[text, call, "[DONE]"]);
+        assert_eq!(read, Ok(()));
+        let end = [Output::Event(StreamEvent::CallEnd { index: 0 }), Output::Finished(Finish::Done)];
+        assert!(outputs.ends_with(&end), "{outputs:?}");
+        let thought = r#"{"choices":[{"delta":{"reasoning":"Hm."}}]}"#;
+        for nothing in [&["[DONE]"][..], &[thought, "[DONE]"]] {
+            assert_eq!(decoded(nothing).1, Err(ModelErrorKind::Cut), "{nothing:?}");
+        }
+    }
+
     #[test]
     fn tokens_of_thinking_that_are_only_in_the_sum_count() {
-        let out = |tokens: Value| {
-            let tokens = serde_json::from_value(tokens).unwrap();
-            match Stream::new(Price::default()).used(&tokens) {
-                Output::Usage(usage) => usage.tokens_out,
-                other => panic!("{other:?}"),
-            }
+        let out = |tokens: Value| match Stream::new(Price::default()).used(&tokens) {
+            Output::Usage(usage) => usage.tokens_out,
+            other => panic!("{other:?}"),
         };
         let xai = json!({ "prompt_tokens": 10_120, "completion_tokens": 1499, "total_tokens": 14_428 });
         assert_eq!(out(xai), 4308);
