@@ -498,15 +498,7 @@ impl Exchange {
             .headers(endpoint.request_headers(self.connection.secret()))
             .body(body);
         let begun = Instant::now();
-        let silent = || {
-            self.error(Fault::new(
-                ModelErrorKind::TimedOut,
-                format!(
-                    "no answer within {} s (the profile's `timeouts.firstByteSec`)",
-                    endpoint.first_byte.as_secs()
-                ),
-            ))
-        };
+        let silent = || self.error(silent(endpoint.first_byte));
         let mut response = match timeout(endpoint.first_byte, request.send()).await {
             Err(_) => return Err(silent()),
             Ok(Err(error)) => return Err(self.error(transport_fault(error))),
@@ -516,12 +508,36 @@ impl Exchange {
             return Err(self.connection.refusal(response).await);
         }
         if !may_be_a_stream(&response) {
-            return Err(self.connection.not_a_stream(response).await);
+            return self.take_document(response).await;
         }
         let left = endpoint.first_byte.saturating_sub(begun.elapsed());
         match timeout(left, response.chunk()).await {
             Err(_) => Err(silent()),
             Ok(chunk) => self.take(Box::new(response), chunk),
+        }
+    }
+
+    /// Takes an answer that is one document: a failure with the status 200, or an answer of an endpoint that
+    /// doesn't stream.
+    async fn take_document(&mut self, mut response: Response) -> Result<Phase, ModelError> {
+        let endpoint = Arc::clone(&self.connection.endpoint);
+        let mut bytes = Vec::new();
+        while bytes.len() <= DOCUMENT_LIMIT {
+            match timeout(endpoint.first_byte, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => return Err(self.error(cut(Some(error)))),
+                Err(_) => return Err(self.error(silent(endpoint.first_byte))),
+            }
+        }
+        let body = String::from_utf8_lossy(&bytes);
+        match self.decoder.document(&body, &mut self.outputs) {
+            Ok(true) => Ok(Phase::Over),
+            Err(fault) if fault.kind != ModelErrorKind::Malformed => Err(self.error(fault)),
+            _ => {
+                self.outputs.clear();
+                Err(self.connection.not_a_stream(&body))
+            }
         }
     }
 
@@ -546,7 +562,7 @@ impl Exchange {
     ) -> Result<Phase, ModelError> {
         let mut decoding =
             Decoding { decoder: &mut *self.decoder, outputs: &mut self.outputs, end: Ok(false) };
-        let cause = match chunk {
+        let error = match chunk {
             Ok(Some(bytes)) => {
                 let pushed = self.reader.push(bytes.as_ref(), |event| decoding.event(event));
                 let finished = decoding.end.map_err(|fault| self.error(fault))?;
@@ -565,15 +581,14 @@ impl Exchange {
                 if decoding.end.unwrap_or(false) {
                     return Ok(Phase::Over);
                 }
-                String::new()
+                None
             }
-            Err(error) => format!(": {}", chain(&error.without_url())),
+            Err(error) => Some(error),
         };
         if self.decoder.end(&mut self.outputs) {
             return Ok(Phase::Over);
         }
-        let text = format!("the connection ended before the answer did{cause}");
-        Err(self.error(Fault::new(ModelErrorKind::Cut, text)))
+        Err(self.error(cut(error)))
     }
 
     fn error(&self, fault: Fault) -> ModelError {
@@ -713,9 +728,9 @@ impl Connection {
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
-    /// The error of an answer with status 200 that is a page or a document.
-    async fn not_a_stream(&self, mut response: Response) -> ModelError {
-        let said = sentence(error_text(&self.redact(&self.error_body(&mut response).await)));
+    /// The error of an answer with status 200 that is a page, or a document of another kind.
+    fn not_a_stream(&self, body: &str) -> ModelError {
+        let said = sentence(error_text(&self.redact(body)));
         let text = format!("the answer is not an event stream: {said} Check `baseUrl` and `provider`.");
         self.error(Fault::new(ModelErrorKind::Invalid, text))
     }
@@ -767,6 +782,18 @@ fn may_be_a_stream(response: &Response) -> bool {
     !content_type.is_some_and(|value| {
         ["application/json", "text/html"].iter().any(|document| value.trim_start().starts_with(document))
     })
+}
+
+/// The fault of an endpoint that has sent nothing for so long.
+fn silent(limit: Duration) -> Fault {
+    let text = format!("no answer within {} s (the profile's `timeouts.firstByteSec`)", limit.as_secs());
+    Fault::new(ModelErrorKind::TimedOut, text)
+}
+
+/// The fault of an answer that has no end.
+fn cut(error: Option<reqwest::Error>) -> Fault {
+    let cause = error.map(|error| format!(": {}", chain(&error.without_url()))).unwrap_or_default();
+    Fault::new(ModelErrorKind::Cut, format!("the connection ended before the answer did{cause}"))
 }
 
 fn transport_fault(error: reqwest::Error) -> Fault {

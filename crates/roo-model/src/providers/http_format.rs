@@ -94,6 +94,15 @@ pub(super) trait Decoder: Send + Sync {
 
     /// The connection gives no more. Yields the rest and whether the answer is complete.
     fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
+
+    /// Decodes an answer that is one document and no stream. Returns whether it is a complete answer.
+    ///
+    /// # Errors
+    /// The document says what failed, or is not what the format says ([`ModelErrorKind::Malformed`]).
+    fn document(&mut self, body: &str, outputs: &mut VecDeque<Output>) -> Result<bool, Fault> {
+        self.event(SseEvent { event: None, data: body }, outputs)?;
+        Ok(self.end(outputs))
+    }
 }
 
 /// Settings of a profile for its requests.

@@ -273,6 +273,36 @@ fn stream() -> String {
     answer(200, "", ANSWER).replace("application/json", "text/event-stream")
 }
 
+#[tokio::test]
+async fn a_failure_with_the_status_200_is_one_of_its_kind() {
+    let slow_down = json!({ "error": { "code": 429, "message": "slow down" } });
+    let overloaded =
+        json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
+    let exhausted =
+        json!({ "error": { "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down" } });
+    for (provider, body, kind) in [
+        ("openai", &slow_down, ModelErrorKind::RateLimited(None)),
+        ("openai-responses", &slow_down, ModelErrorKind::RateLimited(None)),
+        ("anthropic", &overloaded, ModelErrorKind::Unavailable(None)),
+        ("gemini", &exhausted, ModelErrorKind::RateLimited(None)),
+        ("openai", &json!({ "error": "model missing" }), ModelErrorKind::Invalid),
+        ("anthropic", &json!({ "detail": "Not Found" }), ModelErrorKind::Invalid),
+    ] {
+        let server = Server::start([answer(200, "", &body.to_string())]).await;
+        let profile = profile(json!({ "provider": provider, "baseUrl": server.url, "model": "m" }));
+        let error = ask(&connect(&profile, &|_| None).unwrap()).await.unwrap();
+        assert_eq!(error.kind, kind, "{provider} {body}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_an_endpoint_that_does_not_stream_is_taken_whole() {
+    let choice = json!({ "message": { "role": "assistant", "content": "OK" }, "finish_reason": "stop" });
+    let server = Server::start([answer(200, "", &json!({ "choices": [choice] }).to_string())]).await;
+    let profile = profile(json!({ "provider": "openai", "baseUrl": server.url, "model": "m" }));
+    assert!(ask(&connect(&profile, &|_| None).unwrap()).await.is_none());
+}
+
 fn refusal() -> String {
     answer(401, "", r#"{"error":{"message":"invalid key"}}"#)
 }

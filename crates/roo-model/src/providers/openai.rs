@@ -627,6 +627,23 @@ impl Decoder for Stream {
         outputs.extend(self.finish.map(Output::Finished));
         self.finish.is_some()
     }
+
+    /// An answer that was not streamed has its message in place of a delta.
+    fn document(&mut self, body: &str, outputs: &mut VecDeque<Output>) -> Result<bool, Fault> {
+        let mut body: Value = serde_json::from_str(body).map_err(|error| Fault::malformed(&error))?;
+        // What only names an error may be another service's word.
+        if body["error"].is_string() {
+            return Ok(false);
+        }
+        if let Some(choice) = body.pointer_mut("/choices/0").and_then(Value::as_object_mut)
+            && let Some(message) = choice.remove("message")
+        {
+            choice.insert("delta".to_owned(), message);
+        }
+        self.event(SseEvent { event: None, data: &body.to_string() }, outputs)?;
+        self.complete(outputs);
+        Ok(self.end(outputs))
+    }
 }
 
 impl Call {
@@ -857,6 +874,52 @@ mod tests {
         let thought = r#"{"choices":[{"delta":{"reasoning":"Hm."}}]}"#;
         for nothing in [&["[DONE]"][..], &[thought, "[DONE]"]] {
             assert_eq!(decoded(nothing).1, Err(ModelErrorKind::Cut), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_streamed_is_read() {
+        let body = json!({
+            "object": "chat.completion",
+            "choices": [{
+                "index": 0,
+                "message": {
+                    "role": "assistant", "content": "I look.", "refusal": null,
+                    "tool_calls": [
+                        { "id": "1", "type": "function", "function": { "name": "f", "arguments": "{}" } },
+                        { "id": "2", "type": "function", "function": { "name": "g", "arguments": "{}" } },
+                    ],
+                },
+                "finish_reason": "tool_calls",
+            }],
+            "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 },
+        });
+        let read = |body: &Value| {
+            let (mut stream, mut outputs) = (Stream::new(Price::default()), VecDeque::new());
+            let is_complete = stream.document(&body.to_string(), &mut outputs).map_err(|fault| fault.kind);
+            (Vec::from(outputs), is_complete)
+        };
+        let call = |index, id: &str, name: &str| {
+            [
+                Output::Event(StreamEvent::CallStart { index, id: id.into(), name: name.into() }),
+                Output::Event(StreamEvent::CallArguments { index, text: "{}".into() }),
+            ]
+        };
+        let (outputs, is_complete) = read(&body);
+        assert_eq!(is_complete, Ok(true));
+        let end = |index| Output::Event(StreamEvent::CallEnd { index });
+        let usage = Usage { tokens_in: 10, tokens_out: 5, ..Usage::default() };
+        let mut expected = vec![Output::Event(StreamEvent::Text("I look.".into()))];
+        expected.extend(call(0, "1", "f").into_iter().chain(call(1, "2", "g")));
+        expected.extend([end(0), end(1), Output::Usage(usage), Output::Finished(Finish::Done)]);
+        assert_eq!(outputs, expected);
+        let mut unreasoned = body.clone();
+        unreasoned["choices"][0]["finish_reason"] = Value::Null;
+        assert_eq!(read(&unreasoned).1, Ok(true));
+        let slow_down = json!({ "error": { "code": 429, "message": "slow down" } });
+        assert_eq!(read(&slow_down).1, Err(ModelErrorKind::RateLimited(None)));
+        for other in [json!({ "error": "not found" }), json!({ "choices": [] }), json!({ "status": "ok" })] {
+            assert_eq!(read(&other).1, Ok(false), "{other}");
         }
     }
 

@@ -303,6 +303,11 @@ impl Decoder for Stream {
     fn end(&mut self, _: &mut VecDeque<Output>) -> bool {
         false
     }
+
+    fn document(&mut self, body: &str, _: &mut VecDeque<Output>) -> Result<bool, Fault> {
+        let body: Value = serde_json::from_str(body).map_err(|error| Fault::malformed(&error))?;
+        if body["error"].is_object() { Err(stream_fault(&body["error"])) } else { Ok(false) }
+    }
 }
 
 /// The error of an `error` event: its own fields, or an object within it at some gateways.
