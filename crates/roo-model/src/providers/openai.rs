@@ -34,8 +34,11 @@ impl HttpFormat for ChatCompletions {
         let mut body = json!({
             "model": options.model,
             "stream": true,
-            "stream_options": { "include_usage": true },
         });
+        // Mistral refuses it, and tells the usage all the same.
+        if !is_at(&options.host, "mistral.ai") {
+            body["stream_options"] = json!({ "include_usage": true });
+        }
         let reasons = always_reasons(&options.model);
         if let Some(limit) = options.max_tokens {
             body[if reasons { "max_completion_tokens" } else { "max_tokens" }] = limit.into();
@@ -160,15 +163,19 @@ fn refuses_user_after_results(model: &str) -> bool {
 /// What stands for the thinking before calls of another model, whose thinking is not sent, where an endpoint refuses calls
 /// without any.
 fn foreign_thinking(host: &str) -> Option<&'static str> {
-    let is_at = |domain: &str| host.ends_with(domain);
-    if is_at("deepseek.com") {
+    if is_at(host, "deepseek.com") {
         Some("")
-    } else if is_at("moonshot.ai") || is_at("moonshot.cn") {
+    } else if is_at(host, "moonshot.ai") || is_at(host, "moonshot.cn") {
         // These take an empty one for none.
         Some(" ")
     } else {
         None
     }
+}
+
+/// Returns whether a host is in a domain.
+fn is_at(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 /// Marks the end of what is to be cached.
@@ -798,6 +805,28 @@ mod tests {
         assert_eq!(ChatCompletions.marked_messages(&options), 2);
         let other = self::options("openrouter.ai", "openai/gpt-6-sol");
         assert_eq!(ChatCompletions.marked_messages(&other), 0);
+    }
+
+    #[test]
+    fn usage_is_asked_for_where_that_is_not_refused() {
+        let request = ModelRequest {
+            system: "Be brief.".into(),
+            items: vec![].into(),
+            rendered: crate::providers::Rendered::default(),
+            tail: None,
+            tools: [].into(),
+            protocol: roo_catalog::ToolProtocol::Native,
+            mode: String::new(),
+            max_tokens: None,
+        };
+        let asked =
+            |host| ChatCompletions.frame(&request, &options(host, "m")).get("stream_options").cloned();
+        let usage = Some(json!({ "include_usage": true }));
+        assert_eq!(asked("api.openai.com"), usage);
+        assert_eq!(asked("notmistral.ai"), usage);
+        for host in ["api.mistral.ai", "codestral.mistral.ai"] {
+            assert_eq!(asked(host), None, "{host}");
+        }
     }
 
     #[test]
