@@ -146,9 +146,18 @@ pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
     }
 }
 
-/// Returns whether the endpoint caches for a model only what requests mark: OpenRouter for Anthropic's models.
+/// Hosts of gateways that hand marks of what is to be cached on to Anthropic's models.
+const CACHING_GATEWAYS: [&str; 4] = ["openrouter.ai", "ai-gateway.vercel.sh", "requesty.ai", "getunbound.ai"];
+
+/// Providers that are such gateways, wherever they are.
+const CACHING_PROVIDERS: [&str; 2] = ["openrouter", "litellm"];
+
+/// Returns whether the endpoint caches for a model only what requests mark: gateways do for Anthropic's models.
 fn marks_cache(options: &RequestOptions) -> bool {
-    options.host == "openrouter.ai" && options.model.contains("anthropic/")
+    let provider = options.origin.split('/').next().unwrap_or_default();
+    let is_gateway = CACHING_PROVIDERS.contains(&provider)
+        || CACHING_GATEWAYS.iter().any(|domain| is_at(&options.host, domain));
+    is_gateway && (Claude::from_name(&options.model).is_some() || options.model.contains("anthropic/"))
 }
 
 /// Returns whether a model refuses a message of the user directly behind the results of calls, as Mistral's do wherever they
@@ -186,16 +195,18 @@ fn mark(message: &mut Value) {
         message["cache_control"] = cached;
         return;
     }
-    match &mut message["content"] {
-        Value::Array(parts) => {
-            if let Some(last) = parts.last_mut() {
-                last["cache_control"] = cached;
-            }
-        }
-        content => {
-            *content = json!([{ "type": "text", "text": content.take(), "cache_control": cached }]);
-        }
+    if let Some(last) = parts(message).and_then(|parts| parts.last_mut()) {
+        last["cache_control"] = cached;
     }
+}
+
+/// The content of a message as a list of parts.
+fn parts(message: &mut Value) -> Option<&mut Vec<Value>> {
+    let content = &mut message["content"];
+    if !content.is_array() {
+        *content = json!([{ "type": "text", "text": content.take() }]);
+    }
+    content.as_array_mut()
 }
 
 /// Results are messages of their own; their images go along with what the user says.
@@ -214,20 +225,17 @@ fn user_messages(message: UserMessage<'_>, options: &RequestOptions, is_marked: 
         }
     }
     let tail = message.tail.map(Cow::Borrowed);
-    if is_marked {
-        // The tail changes, so it stays behind the mark in a message or a part of its own.
+    if marks_cache(options) {
+        // The tail changes, so it stays behind the mark in a message or a part of its own; and behind a message that is no
+        // longer marked, as what was cached has it so.
         rendered.extend(user_message(texts, images));
-        if let Some(last) = rendered.last_mut() {
+        if let Some(last) = rendered.last_mut().filter(|_| is_marked) {
             mark(last);
         }
-        let tail = tail.map(|tail| json!({ "type": "text", "text": tail }));
-        match rendered.last_mut().filter(|last| last["role"] == "user") {
-            Some(last) => {
-                if let (Some(parts), Some(tail)) = (last["content"].as_array_mut(), tail) {
-                    parts.push(tail);
-                }
-            }
-            None => rendered.extend(tail.map(|tail| json!({ "role": "user", "content": [tail] }))),
+        let Some(tail) = tail.map(|tail| json!({ "type": "text", "text": tail })) else { return rendered };
+        match rendered.last_mut().filter(|last| last["role"] == "user").and_then(parts) {
+            Some(parts) => parts.push(tail),
+            None => rendered.push(json!({ "role": "user", "content": [tail] })),
         }
         return rendered;
     }
@@ -552,19 +560,29 @@ impl Stream {
         }
     }
 
+    /// Tokens that were read from the cache and written to it stand under the names of OpenAI, OpenRouter, DeepSeek, Requesty,
+    /// and Anthropic, which LiteLLM and others pass on.
     fn used(&self, tokens: &Value) -> Output {
         let told = |field: &str| count(&tokens[field]);
-        // The second one is DeepSeek's.
-        let cached = count(&tokens["prompt_tokens_details"]["cached_tokens"]);
-        let cache_reads = cached.or_else(|| told("prompt_cache_hit_tokens")).unwrap_or(0);
+        let told_of_prompt = |field: &str| count(&tokens["prompt_tokens_details"][field]);
+        let cache_reads = told_of_prompt("cached_tokens")
+            .or_else(|| told("prompt_cache_hit_tokens"))
+            .or_else(|| told("cache_read_input_tokens"))
+            .unwrap_or(0);
+        let cache_writes = told_of_prompt("cache_write_tokens")
+            .or_else(|| told_of_prompt("caching_tokens"))
+            .or_else(|| told_of_prompt("cache_creation_tokens"))
+            .or_else(|| told("cache_creation_input_tokens"))
+            .unwrap_or(0);
         let prompt = told("prompt_tokens").unwrap_or(0);
         // xAI leaves the tokens of thinking out of those of the answer, and has them in the sum.
         let after_prompt = told("total_tokens").unwrap_or(0).saturating_sub(prompt);
         let mut usage = Usage {
-            // The wire counts cached tokens as input too.
-            tokens_in: prompt.saturating_sub(cache_reads),
+            // The wire counts tokens of the cache as input too.
+            tokens_in: prompt.saturating_sub(cache_reads).saturating_sub(cache_writes),
             tokens_out: told("completion_tokens").unwrap_or(0).max(after_prompt),
             cache_reads,
+            cache_writes,
             ..Usage::default()
         };
         // OpenRouter's, in US dollars.
@@ -803,8 +821,63 @@ mod tests {
             ]
         );
         assert_eq!(ChatCompletions.marked_messages(&options), 2);
+        assert_eq!(
+            render(said(), false),
+            [json!({ "role": "user", "content": [{ "type": "text", "text": "Look." }, tail] })],
+            "it is the same text without the mark"
+        );
         let other = self::options("openrouter.ai", "openai/gpt-6-sol");
         assert_eq!(ChatCompletions.marked_messages(&other), 0);
+    }
+
+    #[test]
+    fn gateways_cache_for_claude_what_is_marked() {
+        let marked = |provider: &str, host: &str, model: &str| {
+            let origin = format!("{provider}/{model}");
+            ChatCompletions.marked_messages(&RequestOptions { origin, ..options(host, model) })
+        };
+        for (provider, host, model) in [
+            ("litellm", "127.0.0.1", "claude-sonnet-4-5"),
+            ("openrouter", "openrouter.corp.example", "anthropic/claude-opus-5.5"),
+            ("openai", "openrouter.ai", "anthropic/claude-opus-5.5"),
+            ("openai", "ai-gateway.vercel.sh", "anthropic/claude-sonnet-4.5"),
+            ("openai", "router.requesty.ai", "bedrock/claude-sonnet-4-5@eu-central-1"),
+            ("openai", "api.getunbound.ai", "anthropic/claude-haiku-4-5"),
+        ] {
+            assert_eq!(marked(provider, host, model), 2, "{provider} {host} {model}");
+        }
+        for (provider, host, model) in [
+            ("litellm", "127.0.0.1", "gpt-6-sol"),
+            ("openai", "router.requesty.ai", "openai/gpt-6-sol"),
+            ("openai", "api.example.com", "claude-sonnet-4-5"),
+            ("openai", "notopenrouter.ai", "anthropic/claude-opus-5.5"),
+        ] {
+            assert_eq!(marked(provider, host, model), 0, "{provider} {host} {model}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_the_cache_are_no_ordinary_input() {
+        let prices = Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let told = |told: Value| {
+            let mut tokens = json!({ "prompt_tokens": 1000, "completion_tokens": 10 });
+            tokens.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+            match Stream::new(prices).used(&tokens) {
+                Output::Usage(usage) => usage,
+                other => panic!("{other:?}"),
+            }
+        };
+        for tokens in [
+            json!({ "prompt_tokens_details": { "cached_tokens": 600, "cache_write_tokens": 300 } }),
+            json!({ "prompt_tokens_details": { "cached_tokens": 600, "caching_tokens": 300 } }),
+            json!({ "prompt_tokens_details": { "cached_tokens": 600 }, "cache_creation_input_tokens": 300 }),
+            json!({ "cache_read_input_tokens": 600, "cache_creation_input_tokens": 300 }),
+        ] {
+            let usage = told(tokens.clone());
+            assert_eq!((usage.tokens_in, usage.cache_reads, usage.cache_writes), (100, 600, 300), "{tokens}");
+            let cost = (100.0 * 3.0 + 600.0 * 0.3 + 300.0 * 3.75 + 10.0 * 15.0) / 1e6;
+            assert!((usage.cost_usd - cost).abs() < 1e-12, "{}", usage.cost_usd);
+        }
     }
 
     #[test]
