@@ -114,8 +114,10 @@ fn thinking(model: &str, reasoning: Reasoning) -> Value {
     let is_flash_before_3_6 = model.contains("flash")
         && ModelVersion::of_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 6));
     let least = if is_flash_before_3_6 || model.contains("flash-lite") { "MINIMAL" } else { "LOW" };
+    // This one can't do without thinking.
+    let least_budget = if model.contains("gemini-2.5-pro") { 128 } else { 0 };
     let (level, budget) = match reasoning {
-        Reasoning::None => (least, 0),
+        Reasoning::None => (least, least_budget),
         Reasoning::Minimal => (least, 1024),
         Reasoning::Low => ("LOW", 1024),
         Reasoning::Medium => ("MEDIUM", 8192),
@@ -405,5 +407,20 @@ fn error_kind(status: u16, error: &Value) -> Option<ModelErrorKind> {
             Some(ModelErrorKind::RateLimited(Some(wait)))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_thinking_is_the_least_that_a_model_can_do() {
+        let budget = |model| thinking(model, Reasoning::None)["thinkingBudget"].clone();
+        for model in ["gemini-2.5-pro", "gemini-2.5-pro-preview-06-05", "models/gemini-2.5-pro"] {
+            assert_eq!(budget(model), 128, "{model}");
+        }
+        assert_eq!(budget("gemini-2.5-flash"), 0);
+        assert_eq!(thinking("gemini-2.5-pro", Reasoning::Low)["thinkingBudget"], 1024);
     }
 }
