@@ -464,8 +464,11 @@ struct Stream {
 
 impl Stream {
     fn new(prices: Price) -> Self {
+        // Without a price of their own, tokens of the cache cost as much as input, so that limits of cost hold.
+        let of_cache = |price: f64| if price == 0.0 { prices.input } else { price };
+        let (cache_read, cache_write) = (of_cache(prices.cache_read), of_cache(prices.cache_write));
         Self {
-            prices,
+            prices: Price { cache_read, cache_write, ..prices },
             thinking: Thinking::default(),
             calls: Vec::new(),
             has_answer: false,
@@ -878,6 +881,17 @@ mod tests {
             let cost = (100.0 * 3.0 + 600.0 * 0.3 + 300.0 * 3.75 + 10.0 * 15.0) / 1e6;
             assert!((usage.cost_usd - cost).abs() < 1e-12, "{}", usage.cost_usd);
         }
+    }
+
+    #[test]
+    fn tokens_of_the_cache_cost_as_much_as_input_where_they_have_no_price() {
+        let prices = Price { input: 3.0, output: 15.0, ..Price::default() };
+        let tokens = json!({
+            "prompt_tokens": 1000,
+            "prompt_tokens_details": { "cached_tokens": 600, "cache_write_tokens": 300 },
+        });
+        let Output::Usage(usage) = Stream::new(prices).used(&tokens) else { panic!("no usage") };
+        assert!((usage.cost_usd - 1000.0 * 3.0 / 1e6).abs() < 1e-12, "{}", usage.cost_usd);
     }
 
     #[test]
