@@ -291,10 +291,24 @@ impl Endpoint {
             .await
     }
 
+    /// The header that carries a key. Azure has one of its own for keys, and takes the tokens of a login as others do.
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        match self.format.key_header(key) {
+            ("authorization", _)
+                if self.host().ends_with(".azure.com")
+                    && !key.starts_with("eyJ")
+                    && !self.headers.contains_key("authorization") =>
+            {
+                ("api-key", key.to_owned())
+            }
+            header => header,
+        }
+    }
+
     fn request_headers(&self, key: Option<&Secret>) -> HeaderMap {
         let mut headers = self.headers.clone();
         let Some(key) = key else { return headers };
-        let (name, value) = self.format.key_header(key.expose());
+        let (name, value) = self.key_header(key.expose());
         // A key is checked when it is read, so it is a valid header value.
         if let (false, Ok(mut value)) = (headers.contains_key(name), HeaderValue::try_from(value)) {
             value.set_sensitive(true);

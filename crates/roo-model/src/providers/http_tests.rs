@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use crate::providers::connect::http_format;
+use crate::providers::secret::Secret;
 use crate::providers::{
     Embeddings, Item, KeyStore, ListedModel, Model, ModelError, ModelErrorKind, ModelRequest, Rendered,
     connect, list_models,
@@ -79,6 +80,24 @@ fn answer(status: u16, headers: &str, body: &str) -> String {
          content-length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+#[test]
+fn azure_gets_a_key_in_its_own_header_and_the_token_of_a_login_as_others_do() {
+    let header = |url: &str, headers: Value, key: &str| {
+        let profile = profile(json!({ "provider": "openai", "baseUrl": url, "headers": headers }));
+        let endpoint = Endpoint::new(http_format(profile.wire_format()).unwrap(), &profile, "m").unwrap();
+        let sent = endpoint.request_headers(Some(&Secret::new(key)));
+        let value = |name: &str| sent.get(name).map(|value| value.to_str().unwrap().to_owned());
+        (value("api-key"), value("authorization"))
+    };
+    let azure = "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21";
+    assert_eq!(header(azure, json!({}), "k1"), (Some("k1".to_owned()), None));
+    assert_eq!(header(azure, json!({}), "eyJ0.a.b"), (None, Some("Bearer eyJ0.a.b".to_owned())));
+    let own = json!({ "authorization": "Bearer own" });
+    assert_eq!(header(azure, own, "k1"), (None, Some("Bearer own".to_owned())));
+    let other = "https://api.example.com/v1";
+    assert_eq!(header(other, json!({}), "k1"), (None, Some("Bearer k1".to_owned())));
 }
 
 fn profile(value: Value) -> Profile {
