@@ -171,9 +171,6 @@ impl ExportedSettings {
             let known = providers::reason_against(provider);
             known.map_or_else(|| "its provider is not known here".to_owned(), str::to_owned)
         })?;
-        if config.get("openAiUseAzure") == Some(&json!(true)) {
-            return Err("Azure's endpoints need a version in each request, which is not supported".to_owned());
-        }
         let mut fields = vec![("provider".to_owned(), Value::from(provider.here))];
         let mut put = |key: &str, value: Value| {
             fields.retain(|(before, _)| before != key);
@@ -244,6 +241,11 @@ impl ExportedSettings {
         if let Some(condense) = condense(config, global) {
             put("condense", condense);
         }
+        if let Some(prices) = info.and_then(prices) {
+            put("pricePerMillion", prices);
+        }
+        let unmatched = unmatched::left_out_of_profile(config, provider.roo).into_iter();
+        self.left_out.extend(unmatched.map(|sentence| format!("profile `{name}`: {sentence}")));
         let profile = profile_of(&fields.iter().cloned().collect())?;
         let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
         let has_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
@@ -353,6 +355,22 @@ fn level_of(tokens: u64) -> &'static str {
 /// A text that is not empty.
 fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+/// The prices of a model that the user described; none where it was free, as Roo Code assumes where nothing is said.
+fn prices(info: &Map<String, Value>) -> Option<Value> {
+    let known = [
+        ("inputPrice", "input"),
+        ("outputPrice", "output"),
+        ("cacheReadsPrice", "cacheRead"),
+        ("cacheWritesPrice", "cacheWrite"),
+    ];
+    let prices = known.iter().filter_map(|(key, name)| {
+        let price = info.get(*key)?.as_f64().filter(|price| *price > 0.0)?;
+        Some(((*name).to_owned(), price.into()))
+    });
+    let prices: Map<String, Value> = prices.collect();
+    (!prices.is_empty()).then_some(prices.into())
 }
 
 /// A whole number above 0; Roo Code has 0 and -1 for none.

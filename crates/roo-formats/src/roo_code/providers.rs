@@ -104,6 +104,7 @@ impl RooProvider {
         let set =
             self.url.and_then(|key| super::text(config, key)).map(|url| url.trim().trim_end_matches('/'));
         match set {
+            Some(url) if self.roo == "openai" && is_azure(url, config) => Some(azure(url, config)),
             Some(url) => {
                 let path = url
                     .split_once("://")
@@ -114,6 +115,41 @@ impl RooProvider {
             None => self.usual.map(str::to_owned),
         }
     }
+}
+
+/// Returns whether Roo Code took an address for one of Azure.
+fn is_azure(url: &str, config: &Map<String, Value>) -> bool {
+    config.get("openAiUseAzure") == Some(&true.into()) || host(url).ends_with(".azure.com")
+}
+
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', ':']).next().unwrap_or_default()
+}
+
+/// The address of a model at Azure: it has the deployment in its path and the version of the API in its query.
+fn azure(url: &str, config: &Map<String, Value>) -> String {
+    let (url, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
+    let url = url.trim_end_matches('/');
+    let url = url.strip_suffix("/chat/completions").unwrap_or(url);
+    if url.ends_with("/openai/v1") {
+        return url.to_owned();
+    }
+    // The versions that Roo Code asks for where none is set.
+    let (path, version) = if host(url).ends_with(".services.ai.azure.com") {
+        ("/models".to_owned(), "2024-05-01-preview")
+    } else {
+        let model = super::text(config, "openAiModelId").unwrap_or_default();
+        (format!("/deployments/{model}"), "2024-08-01-preview")
+    };
+    let path = if url.contains("/deployments/") || url.ends_with(&path) { String::new() } else { path };
+    let version = super::text(config, "azureApiVersion").unwrap_or(version);
+    let query = match query {
+        Some(query) if query.contains("api-version=") => query.to_owned(),
+        Some(query) => format!("{query}&api-version={version}"),
+        None => format!("api-version={version}"),
+    };
+    format!("{url}{path}?{query}")
 }
 
 /// Z.ai has four endpoints; which one is meant stands in `zaiApiLine`.
@@ -139,6 +175,26 @@ mod tests {
             assert!(Provider::find(provider.here).is_some(), "{}", provider.roo);
             assert!(reason_against(provider.roo).is_none(), "{}", provider.roo);
         }
+    }
+
+    #[test]
+    fn an_address_of_azure_has_deployment_and_version() {
+        let of = |config: Value| find("openai").unwrap().base_url(config.as_object().unwrap()).unwrap();
+        let with = |url: &str| json!({ "openAiBaseUrl": url, "openAiModelId": "d", "azureApiVersion": "2025-01-01" });
+        let expected = "https://x.openai.azure.com/openai/deployments/d?api-version=2025-01-01";
+        for url in [
+            "https://x.openai.azure.com/openai",
+            "https://x.openai.azure.com/openai/deployments/d/",
+            "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2025-01-01",
+        ] {
+            assert_eq!(of(with(url)), expected, "{url}");
+        }
+        let own = json!({ "openAiBaseUrl": "https://llm.corp/openai", "openAiModelId": "d", "openAiUseAzure": true });
+        assert_eq!(of(own), "https://llm.corp/openai/deployments/d?api-version=2024-08-01-preview");
+        let inference =
+            of(json!({ "openAiBaseUrl": "https://x.services.ai.azure.com", "openAiModelId": "d" }));
+        assert_eq!(inference, "https://x.services.ai.azure.com/models?api-version=2024-05-01-preview");
+        assert_eq!(of(with("https://x.openai.azure.com/openai/v1/")), "https://x.openai.azure.com/openai/v1");
     }
 
     #[test]

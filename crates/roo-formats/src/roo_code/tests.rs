@@ -48,10 +48,51 @@ fn profiles_are_read_in_the_words_of_the_settings() {
 }
 
 #[test]
+fn what_decides_whether_a_profile_works_is_carried_over_or_said() {
+    let read = read(&json!({"providerProfiles": {"apiConfigs": {
+        "azure": {
+            "apiProvider": "openai", "openAiUseAzure": true, "openAiModelId": "d", "azureApiVersion": "2025-01-01",
+            "openAiBaseUrl": "https://x.openai.azure.com/openai", "openAiStreamingEnabled": false,
+            "openAiCustomModelInfo": {"inputPrice": 3, "outputPrice": 15.5, "cacheReadsPrice": 0.3, "cacheWritesPrice": 0},
+        },
+        "free": {
+            "apiProvider": "openai", "openAiModelId": "m", "openAiBaseUrl": "https://a.example/v1",
+            "openAiStreamingEnabled": true, "openAiCustomModelInfo": {"inputPrice": 0, "outputPrice": 0},
+            "anthropicUseAuthToken": true,
+        },
+        "token": {
+            "apiProvider": "anthropic", "apiModelId": "claude-sonnet-4-5", "anthropicUseAuthToken": true,
+            "anthropicBaseUrl": "https://gateway.example", "openRouterSpecificProvider": "left/over",
+        },
+        "router": {
+            "apiProvider": "openrouter", "openRouterModelId": "a/b", "openRouterSpecificProvider": "deepinfra",
+        },
+        "any": {"apiProvider": "openrouter", "openRouterModelId": "a/b", "openRouterSpecificProvider": "[default]"},
+    }}}));
+    let field = |name: &str, key: &str| {
+        let profile = read.profiles.iter().find(|profile| profile.name == name).unwrap();
+        profile.fields.iter().find(|(field, _)| field == key).map(|(_, value)| value.clone())
+    };
+    let azure = "https://x.openai.azure.com/openai/deployments/d?api-version=2025-01-01";
+    assert_eq!(field("azure", "baseUrl"), Some(azure.into()));
+    let prices = json!({"input": 3.0, "output": 15.5, "cacheRead": 0.3});
+    assert_eq!((field("azure", "pricePerMillion"), field("free", "pricePerMillion")), (Some(prices), None));
+    assert_eq!(read.refused, Vec::<String>::new());
+    let begins = [
+        "profile `azure`: `openAiStreamingEnabled`: it was off;",
+        "profile `token`: `anthropicUseAuthToken`: write your key",
+        "profile `router`: `openRouterSpecificProvider`: OpenRouter chooses",
+    ];
+    assert_eq!(read.left_out.len(), begins.len(), "{:?}", read.left_out);
+    for (sentence, begin) in read.left_out.iter().zip(begins) {
+        assert!(sentence.starts_with(begin), "{sentence}");
+    }
+}
+
+#[test]
 fn profiles_that_can_not_be_used_are_said() {
     let read = read(&json!({"providerProfiles": {"currentApiConfigName": "aws", "apiConfigs": {
         "aws": {"apiProvider": "bedrock", "apiModelId": "x"},
-        "azure": {"apiProvider": "openai", "openAiUseAzure": true, "openAiModelId": "x"},
         "odd": {"apiProvider": "openai", "openAiModelId": "x", "reasoningEffort": "sk-secret"},
         "new": {"apiProvider": "of-tomorrow"},
     }}}));

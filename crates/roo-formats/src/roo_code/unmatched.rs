@@ -71,6 +71,44 @@ const UNMATCHED_APPROVALS: &[Unmatched] = &[
     of("alwaysAllowWriteProtected", Usual::Off, "changing protected files asks"),
 ];
 
+/// Those of a profile, with the provider that they count for.
+const UNMATCHED_OF_PROFILES: &[(&str, Unmatched)] = &[
+    (
+        "openai",
+        of(
+            "openAiStreamingEnabled",
+            Usual::On,
+            "it was off; answers are asked for as streams, and one that comes whole is taken too",
+        ),
+    ),
+    (
+        "anthropic",
+        of(
+            "anthropicUseAuthToken",
+            Usual::Off,
+            "write your key as `authorization: Bearer …` into its `headers`",
+        ),
+    ),
+];
+
+/// Sentences on those of a profile that are not as usual.
+pub(super) fn left_out_of_profile(config: &Map<String, Value>, provider: &str) -> Vec<String> {
+    let of_provider = UNMATCHED_OF_PROFILES.iter().filter(|(of, _)| *of == provider);
+    let set = of_provider
+        .filter(|(_, unmatched)| config.get(unmatched.key).is_some_and(|value| !unmatched.usual.is(value)));
+    let mut sentences: Vec<String> =
+        set.map(|(_, Unmatched { key, advice, .. })| format!("`{key}`: {advice}")).collect();
+    let server = super::text(config, "openRouterSpecificProvider");
+    // The name that Roo Code has for none.
+    if let Some(server) = server.filter(|server| provider == "openrouter" && *server != "[default]") {
+        sentences.push(format!(
+            "`openRouterSpecificProvider`: OpenRouter chooses who serves the model, not `{server}` alone; its own settings can \
+             restrict that"
+        ));
+    }
+    sentences
+}
+
 /// Sentences on those that are not as usual.
 pub(super) fn left_out(global: &Map<String, Value>, approves: bool) -> Vec<String> {
     let mut sentences = Vec::new();
