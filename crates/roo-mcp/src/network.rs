@@ -96,12 +96,15 @@ pub(crate) fn client(
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     };
+    let mut proxies = proxy_hosts(&|name| std::env::var(name).ok());
+    // A server at the proxy's own host is one like any other.
+    proxies.retain(|proxy| Some(proxy.as_str()) != url.host_str());
     let mut builder = Client::builder()
         .user_agent(user_agent)
         .connect_timeout(CONNECT)
         .redirect(redirects)
         .referer(false)
-        .dns_resolver(Arc::new(CheckedResolver { policy, is_local, resolver }));
+        .dns_resolver(Arc::new(CheckedResolver { policy, is_local, proxies, resolver }));
     if is_local {
         builder = builder.no_proxy();
     }
@@ -112,19 +115,38 @@ pub(crate) fn client(
     builder.build()
 }
 
+/// The names of the proxies' hosts that the client takes from the environment.
+fn proxy_hosts(environment: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    const VARIABLES: [&str; 6] =
+        ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    let set = VARIABLES.iter().filter_map(|name| environment(name));
+    let urls = set.filter_map(|value| match value.contains("://") {
+        true => Url::parse(value.trim()).ok(),
+        false => Url::parse(&format!("http://{}", value.trim())).ok(),
+    });
+    urls.filter_map(|url| Some(url.host_str()?.to_ascii_lowercase())).collect()
+}
+
 /// Resolves names and refuses closed addresses.
 struct CheckedResolver {
     policy: AddressPolicy,
     /// True if the name itself says that it is this machine.
     is_local: bool,
+    /// Hosts of proxies. Whoever set the environment decides where they are.
+    proxies: Vec<String>,
     resolver: Arc<dyn Resolve>,
 }
 
 impl reqwest::dns::Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (policy, is_local, resolver) = (self.policy, self.is_local, Arc::clone(&self.resolver));
+        let is_proxy = self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
         Box::pin(async move {
             let host = name.as_str();
+            if is_proxy {
+                let addresses = resolver.resolve(host, 0).await?;
+                return Ok(Box::new(addresses.into_iter()) as Addrs);
+            }
             let addresses = match is_local {
                 true => vec![([127, 0, 0, 1], 0).into(), (std::net::Ipv6Addr::LOCALHOST, 0).into()],
                 // The client puts in the port.
@@ -206,7 +228,8 @@ mod tests {
 
     async fn resolve(host: &str, to: &'static str, policy: AddressPolicy) -> Result<Vec<String>, String> {
         let is_local = name_class(host) == Some(AddressClass::Loopback);
-        let resolver = CheckedResolver { policy, is_local, resolver: Arc::new(Fixed(to)) };
+        let proxies = vec!["proxy.corp".to_owned()];
+        let resolver = CheckedResolver { policy, is_local, proxies, resolver: Arc::new(Fixed(to)) };
         let found = reqwest::dns::Resolve::resolve(&resolver, host.parse().unwrap()).await;
         found
             .map(|found| found.map(|address| address.ip().to_string()).collect())
@@ -231,6 +254,32 @@ mod tests {
             assert!(resolve("mcp.corp", to, AddressPolicy::User).await.is_ok(), "{to}");
             assert!(resolve("mcp.corp", to, AddressPolicy::Workspace).await.is_err(), "{to}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_the_environment_may_be_anywhere() {
+        for to in ["127.0.0.1", "10.1.2.3"] {
+            let found = resolve("Proxy.corp", to, AddressPolicy::Workspace).await;
+            assert_eq!(found, Ok(vec![to.to_owned()]));
+            assert!(resolve("other.corp", to, AddressPolicy::Workspace).await.is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn proxies_are_found_where_the_client_finds_them() {
+        let environment = |name: &str| {
+            let value = match name {
+                "HTTPS_PROXY" => "http://user:password@Proxy.corp:3128/",
+                "http_proxy" => "localhost:3128",
+                "ALL_PROXY" => "socks5h://socks.corp:1080",
+                "all_proxy" => "",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let found = ["proxy.corp", "localhost", "socks.corp"];
+        assert_eq!(proxy_hosts(&environment), found);
+        assert!(proxy_hosts(&|_| None).is_empty());
     }
 
     #[tokio::test]
