@@ -579,6 +579,9 @@ fn discard_typed() {
 /// Time within which the next line comes if several are pasted at once; nobody types that fast.
 const PASTED: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 
+/// Asks for a further line of a text that was pasted.
+const FURTHER_LINE: &str = "  (an empty line ends it) > ";
+
 /// Asks on the terminal for a line; none at the end of input. The flag is true where more lines came with it.
 async fn ask(prompt: String) -> Option<(String, bool)> {
     let read = move || {
@@ -592,21 +595,14 @@ async fn ask(prompt: String) -> Option<(String, bool)> {
 async fn ask_text(prompt: &'static str) -> Option<String> {
     let read = move || {
         let mut text = read_line(prompt)?;
-        let mut is_pasted = has_input_within(&PASTED);
-        if !is_pasted {
-            return Some(text);
-        }
-        loop {
-            // The end of a paste waits for the key Enter, and its last line may be empty.
-            let Some(line) = read_line(if is_pasted { "" } else { "  (an empty line ends it) > " }) else {
-                break;
-            };
-            let (was_pasted, more) = (is_pasted, has_input_within(&PASTED));
-            if line.trim().is_empty() && !was_pasted && !more {
-                break;
-            }
+        let mut has_more = has_input_within(&PASTED);
+        let mut is_over = !has_more;
+        // The last line of a paste waits for the key Enter, so its end is an empty line that comes alone.
+        while !is_over && let Some(line) = read_line(if has_more { "" } else { FURTHER_LINE }) {
+            let was_pasted = has_more;
+            has_more = has_input_within(&PASTED);
+            is_over = line.trim().is_empty() && !was_pasted && !has_more;
             text.push_str(&line);
-            is_pasted = more;
         }
         Some(text)
     };

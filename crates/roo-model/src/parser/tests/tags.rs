@@ -1,5 +1,7 @@
 //! Calls in text.
 
+use std::slice;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -489,16 +491,16 @@ fn a_json_object_in_a_wrapper_is_a_call() {
     let params = json!({ "path": "src", "recursive": true });
     let sent = json_call("list_files", &params);
     let expected = call("list_files", params.clone());
-    assert_eq!(call_of(&sent), [expected.clone()]);
+    assert_eq!(call_of(&sent), slice::from_ref(&expected));
     assert_eq!(
         call_of(&format!("Look:\n{sent}\n{sent}\nok")),
         [text("Look:"), expected.clone(), expected.clone(), text("ok")]
     );
     for end in ["", "\n", "\n</tool", "<"] {
-        assert_eq!(call_of(&sent.replace("\n</tool_call>", end)), [expected.clone()], "{end}");
+        assert_eq!(call_of(&sent.replace("\n</tool_call>", end)), slice::from_ref(&expected), "{end}");
     }
     let as_text = json_call("list_files", &json!(params.to_string())).replace("arguments", "parameters");
-    assert_eq!(call_of(&as_text), [expected.clone()]);
+    assert_eq!(call_of(&as_text), slice::from_ref(&expected));
     let content = "</tool_call>\n{\"}]\\\" <write_to_file><path>b</path>\n```\n";
     let params = json!({ "path": "a", "content": content });
     assert_eq!(call_of(&json_call("write_to_file", &params)), [call("write_to_file", params)]);
