@@ -2,8 +2,6 @@
 //!
 //! Models write LF; a file keeps the line ends and the byte order mark that it has.
 
-mod loose;
-
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -215,7 +213,11 @@ fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, Edi
 }
 
 /// The text with a replacement of each match.
-fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result<Replaced, EditError> {
+pub(super) fn with_replacements(
+    text: &str,
+    plain: &Plain,
+    matches: &[Match<'_>],
+) -> Result<Replaced, EditError> {
     let (mark, body) = lines::split_bom(text);
     let mut ends = LineEnds { body, eol: Eol::Lf, known_to: 0, dominant: lines::dominant_eol(body) };
     let mut replaced = String::with_capacity(text.len());
@@ -240,41 +242,6 @@ fn with_replacements(text: &str, plain: &Plain, matches: &[Match<'_>]) -> Result
     }
     changed_lines.dedup();
     Ok(Replaced { text: replaced, count: matches.len(), lines: changed_lines, decoded: false, loose: false })
-}
-
-/// Replaces a text in exactly as many places as expected: where it stands as it is; else where it differs in white space within
-/// lines, or where lines end elsewhere. In such a place new lines are indented as those of the file are.
-///
-/// # Errors
-/// [`EditError`], worded for the model.
-pub fn replace_expected(text: &str, request: &ExpectedReplacement) -> Result<Replaced, EditError> {
-    let ExpectedReplacement { search, replace: replacement, count: expected } = request;
-    let literal = Replacement {
-        search: search.clone(),
-        replace: replacement.clone(),
-        range: None,
-        use_regex: false,
-        ignore_case: false,
-        occurrences: Occurrences::All,
-    };
-    let as_expected = |found: Replaced| match found.count == *expected {
-        true => Ok(found),
-        false => Err(EditError::Unexpected { expected: *expected, found: found.count }),
-    };
-    let not_found = match replace(text, &literal) {
-        Err(error @ EditError::NotFound { .. }) if !search.trim().is_empty() => error,
-        found => return found.and_then(as_expected),
-    };
-    let decoded = || {
-        let search = entities::decode(search)?;
-        let replace = entities::decode(replacement).unwrap_or_else(|| replacement.clone());
-        Some(ExpectedReplacement { search, replace, count: *expected })
-    };
-    if let Some(found) = loose::replace(text, request)? {
-        return Ok(found);
-    }
-    let found = decoded().map(|request| loose::replace(text, &request)).transpose()?.flatten();
-    found.map(|found| Replaced { decoded: true, ..found }).ok_or(not_found)
 }
 
 /// Inserts lines before a 1-based line, or at the end for 0 and for the line after the last. They take
@@ -355,14 +322,14 @@ fn with_eol(text: &str, eol: Eol) -> String {
 }
 
 /// A text with LF for every line end, and the way back.
-struct Plain {
-    text: String,
+pub(super) struct Plain {
+    pub(super) text: String,
     /// Offsets in `text` where a CR was left out, ascending.
     left_out: Vec<usize>,
 }
 
 impl Plain {
-    fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let mut plain = Self { text: String::with_capacity(text.len()), left_out: vec![] };
         for line in lines::lines(text) {
             plain.text.push_str(line.text);
@@ -403,7 +370,7 @@ impl LineEnds<'_> {
     }
 }
 
-fn compiled(expression: &str, ignore_case: bool) -> Result<Regex, EditError> {
+pub(super) fn compiled(expression: &str, ignore_case: bool) -> Result<Regex, EditError> {
     RegexBuilder::new(expression)
         .multi_line(true)
         .case_insensitive(ignore_case)
@@ -413,7 +380,7 @@ fn compiled(expression: &str, ignore_case: bool) -> Result<Regex, EditError> {
 }
 
 /// Match in a plain text, and its replacement.
-type Match<'a> = (Range<usize>, Cow<'a, str>);
+pub(super) type Match<'a> = (Range<usize>, Cow<'a, str>);
 
 /// Pattern and its replacement.
 enum Pattern<'a> {
@@ -599,80 +566,6 @@ mod tests {
         Replacement { use_regex: true, ..request(search, replace) }
     }
 
-    #[test]
-    fn a_text_is_replaced_where_it_fits_as_often_as_expected() {
-        let edit = |text: &str, search: &str, replace: &str, count| {
-            let request = ExpectedReplacement { search: search.into(), replace: replace.into(), count };
-            replace_expected(text, &request).map(|found| (found.text, found.loose))
-        };
-        assert_eq!(edit("a b\na b\n", "a b", "$1", 2), Ok(("$1\n$1\n".to_owned(), false)));
-        assert_eq!(
-            edit("a b\na b\n", "a b", "c", 1).unwrap_err().to_string(),
-            "The searched text occurs 2 times, but 1 was expected. Search for more of the surrounding text, or expect 2."
-        );
-        let code = "fn a() {\r\n\tlet b  = 1;\r\n}\r\n";
-        assert_eq!(
-            edit(code, "fn a() {\n    let b = 1;\n}", "fn a() {\n    $b\n}", 1),
-            Ok(("fn a() {\r\n\t$b\r\n}\r\n".to_owned(), true))
-        );
-        assert_eq!(
-            edit("f(a,\n  b)", "f(a, b)", "g()", 1),
-            Ok(("g()".to_owned(), true)),
-            "lines end elsewhere"
-        );
-        assert_eq!(
-            edit("\tlet b  = 1;\n\n\tnext();\n", "let b = 1;\n", "let b = 2;\n", 1),
-            Ok(("\tlet b = 2;\n\n\tnext();\n".to_owned(), true)),
-            "what stands around it stays"
-        );
-        assert_eq!(
-            edit("    f(a,\n      b);\n", "    f(a, b);\n", "    g();\n", 1),
-            Ok(("    g();\n".to_owned(), true)),
-            "nor is it doubled"
-        );
-        assert!(matches!(edit("a", "b", "c", 1), Err(EditError::NotFound { .. })));
-        assert!(matches!(edit("a", "  ", "c", 1), Err(EditError::NotFound { .. })));
-        assert!(edit("a", "", "c", 1).is_err());
-    }
-
-    #[test]
-    fn new_lines_of_a_text_that_is_indented_otherwise_are_indented_as_the_file() {
-        let edit = |text: &str, search: &str, replace: &str| {
-            let request = ExpectedReplacement { search: search.into(), replace: replace.into(), count: 1 };
-            replace_expected(text, &request).map(|found| found.text)
-        };
-        let method = "class A:\n    def f(self):\n        a = 1\n        return a\n";
-        for (text, search, replace, expected) in [
-            ("  foo(a)\n  bar\n", "foo(a)\nbar", "q(a)\nbar2", "  q(a)\n  bar2\n"),
-            // The first line is trimmed, the others are not.
-            ("  foo  a\n  bar\n", "foo a\n  bar", "foo b\n  bar\n  baz", "  foo b\n  bar\n  baz\n"),
-            (
-                method,
-                "def f(self):\n    a = 1\n",
-                "def f(self):\n    a = 1\n    if a:\n        b = 2\n",
-                "class A:\n    def f(self):\n        a = 1\n        if a:\n            b = 2\n        return a\n",
-            ),
-            (
-                method,
-                "\tdef f(self):\n\t\ta = 1\n",
-                "\tdef f(self):\n\t\twhile a:\n\t\t\ta = 2\n",
-                "class A:\n    def f(self):\n        while a:\n            a = 2\n        return a\n",
-            ),
-            // What is before the place is not its indentation.
-            ("x = f(a,\n      b)\n", "f(a,\n  b)", "f(a,\n  c)", "x = f(a,\n      c)\n"),
-            ("x = f(a,  b)\n", "f(a, b)", "f(\n    a)", "x = f(\n    a)\n"),
-            ("    f(a,\n      b);\n", "f(a, b);", "g();\nh();", "    g();\n    h();\n"),
-        ] {
-            assert_eq!(edit(text, search, replace).as_deref(), Ok(expected), "{search}");
-        }
-        let unclear = edit("\ta\n    b\n", "a\nb", "a\nc\n").unwrap_err();
-        assert_eq!(
-            unclear.to_string(),
-            "The searched text is at line 1, but is indented differently there, so it is unclear how far `c` is to be \
-             indented. Write both texts with the indentation of the file:\n1 | \ta\n2 |     b"
-        );
-    }
-
     #[track_caller]
     fn replaced(text: &str, request: &Replacement) -> String {
         replace(text, request).unwrap().text
@@ -854,10 +747,6 @@ mod tests {
                 let request = Replacement { use_regex, range, ..request(search, &content) };
                 let _ = replace(&text, &request).map_err(|error| error.to_string());
                 let _ = replace(&text, &Replacement { range: None, ..request });
-            }
-            for search in [search, text.replace('\n', " \n ")] {
-                let request = ExpectedReplacement { search, replace: content.clone(), count: 1 };
-                let _ = replace_expected(&text, &request).map_err(|error| error.to_string());
             }
             let _ = insert(Some(&text), line, &content);
             let _ = whole(Some(&text), &content);

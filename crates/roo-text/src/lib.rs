@@ -12,6 +12,7 @@ pub mod diff;
 pub mod durations;
 pub mod edit;
 pub mod entities;
+pub mod expected_edit;
 pub mod hunks;
 pub mod indented_block;
 pub mod lines;

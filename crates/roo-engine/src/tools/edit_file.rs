@@ -7,7 +7,7 @@ use crate::policy::{
 };
 use roo_catalog::{EditFile, ToolName};
 use roo_protocol::ids::Digest;
-use roo_text::edit;
+use roo_text::expected_edit::replace_expected;
 
 impl Tool for EditFile {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
@@ -39,7 +39,7 @@ impl Edit for EditFile {
                 }
             };
         }
-        let replaced = edit::replace_expected(file.existing()?, &self.replacement).map_err(|error| {
+        let replaced = replace_expected(file.existing()?, &self.replacement).map_err(|error| {
             of_masked(&self.replacement.search, Refusal::mistake(RefusalRule::Content, error))
         })?;
         let notice = replaced.notice();
