@@ -183,7 +183,9 @@ impl Delivery {
         if done {
             self.show_what_waits(open.as_ref()).await;
         }
-        done
+        // Closed meanwhile, it is to be written to the disk.
+        let was_closed = open.is_some() && self.seen.is_none();
+        done && !was_closed
     }
 
     fn edits(&self) -> bool {
