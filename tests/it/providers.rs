@@ -1177,15 +1177,20 @@ mod http {
         let not_tls = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let no_handshake = format!("https://{}", not_tls.local_addr().unwrap());
         let abort = tokio::spawn(async move { drop(not_tls.accept().await) });
-        for url in [
-            format!("http://{closed}"),
-            no_handshake,
+        for (url, kind) in [
+            // Its user has to start the server: an outage of some minutes it is not.
+            (format!("http://{closed}"), ModelErrorKind::NotRunning),
+            (no_handshake, ModelErrorKind::Unreachable),
             // Too long for a name, so that no name server is asked.
-            format!("http://{}.invalid", "x".repeat(64)),
+            (format!("http://{}.invalid", "x".repeat(64)), ModelErrorKind::Unreachable),
         ] {
             let mut outputs = ask(&model("anthropic", &url, json!({}))).await;
             let error = outputs.pop().unwrap().unwrap_err();
-            assert_eq!(error.kind, ModelErrorKind::Unreachable, "{error}");
+            assert_eq!(
+                (error.kind, kind.is_outage()),
+                (kind, kind == ModelErrorKind::Unreachable),
+                "{error}"
+            );
             assert!(error.message.contains("/v1/messages: no connection"), "{error}");
         }
         abort.await.unwrap();

@@ -276,6 +276,7 @@ impl HookDispatch {
             ModelErrorKind::Unavailable(_) => "server_error",
             ModelErrorKind::Configuration
             | ModelErrorKind::Unreachable
+            | ModelErrorKind::NotRunning
             | ModelErrorKind::TimedOut
             | ModelErrorKind::Cut
             | ModelErrorKind::Malformed => "unknown",

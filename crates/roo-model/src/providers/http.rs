@@ -201,7 +201,7 @@ impl Endpoint {
 
     /// Returns whether the endpoint is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
-        self.host() == "localhost" || address_of(&self.url).is_some_and(|address| address.is_loopback())
+        is_loopback(&self.url)
     }
 
     /// Makes one request.
@@ -812,6 +812,7 @@ fn cut(error: Option<reqwest::Error>) -> Fault {
 
 fn transport_fault(error: reqwest::Error) -> Fault {
     let connecting = error.is_connect();
+    let is_of_this_machine = error.url().is_some_and(is_loopback);
     let error = error.without_url();
     if connecting {
         let causes = causes(&error);
@@ -827,12 +828,20 @@ fn transport_fault(error: reqwest::Error) -> Fault {
                 beyond_the_client(&causes)
             ),
         };
-        return Fault::new(ModelErrorKind::Unreachable, text);
+        let kind = match is_of_this_machine && is_refused(&error) {
+            true => ModelErrorKind::NotRunning,
+            false => ModelErrorKind::Unreachable,
+        };
+        return Fault::new(kind, text);
     }
     Fault::new(
         ModelErrorKind::Cut,
         format!("the connection ended before the answer began: {}", chain(&error)),
     )
+}
+
+fn is_loopback(url: &Url) -> bool {
+    url.host_str() == Some("localhost") || address_of(url).is_some_and(|address| address.is_loopback())
 }
 
 /// Returns whether the machine answered that no program listens on the port.

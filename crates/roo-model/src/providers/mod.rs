@@ -282,6 +282,8 @@ pub enum ModelErrorKind {
     Unavailable(Option<Duration>),
     /// No connection.
     Unreachable,
+    /// Nothing listens at this address of this machine: its user has to start a server, so waiting for long is of no use.
+    NotRunning,
     /// No first byte, or none for too long.
     TimedOut,
     /// The stream ended before the answer did.
