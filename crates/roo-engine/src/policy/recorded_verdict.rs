@@ -149,6 +149,7 @@ mod tests {
         "call",
         "content",
         "context",
+        "defect",
         "delegation",
         "destructive",
         "hook",
