@@ -29,10 +29,14 @@ test("the changes of a task are listed, compared, gone to and undone one by one"
 
     const rows = page.locator(".quick-input-list .monaco-list-row");
     const row = (text: string) => rows.filter({ hasText: text }).first();
-    const shows = async (): Promise<void> => {
-      await editor.command("Roo: Changes of the Task…");
-      await row("Show all changes").waitFor({ timeout: DEADLINE });
-    };
+    // An editor that is still being opened takes the focus, and a list without it is closed.
+    const shows = (): Promise<void> =>
+      until(async () => {
+        await editor.command("Roo: Changes of the Task…");
+        return row("Show all changes")
+          .waitFor({ timeout: 10_000 })
+          .then(() => true, () => false);
+      }, "the list of changes");
     await shows();
     await row("2: # Greets.").click();
     await page.locator(".tab.active", { hasText: "greeting.sh" }).waitFor({ timeout: DEADLINE });
