@@ -465,11 +465,8 @@ impl Viewer {
                 let keys = approval_keys(approval);
                 discard_typed();
                 loop {
-                    let (line, is_pasted) = ask(approval_question(&keys)).await?;
-                    if is_pasted {
-                        // None of them was meant for this, and one of them may be a yes.
-                        discard_typed();
-                    } else if let Some((option, words)) = chosen_option(&keys, &line) {
+                    let line = ask(approval_question(&keys)).await?;
+                    if let Some((option, words)) = chosen_option(&keys, &line) {
                         return Some((option.id.clone(), words));
                     }
                     let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
@@ -582,13 +579,9 @@ const PASTED: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 /// Asks for a further line of a text that was pasted.
 const FURTHER_LINE: &str = "  (an empty line ends it) > ";
 
-/// Asks on the terminal for a line; none at the end of input. The flag is true where more lines came with it.
-async fn ask(prompt: String) -> Option<(String, bool)> {
-    let read = move || {
-        let line = read_line(&prompt)?;
-        Some((line, has_input_within(&PASTED)))
-    };
-    tokio::task::spawn_blocking(read).await.ok()?
+/// Asks on the terminal for a line; none at the end of input.
+async fn ask(prompt: String) -> Option<String> {
+    tokio::task::spawn_blocking(move || read_line(&prompt)).await.ok()?
 }
 
 /// Asks on the terminal for a text; none at the end of input. It is one line, or what is pasted in several.

@@ -129,20 +129,18 @@ fn a_completed_task_goes_on_with_what_is_said_to_it() {
 }
 
 #[test]
-fn a_pasted_answer_is_taken_whole_and_a_pasted_permission_is_none() {
+fn an_answer_that_is_pasted_in_several_lines_is_taken_whole() {
     use crate::support::terminal::{self, Output};
 
-    let project = project(&format!(
-        "  - calls: [{{ tool: ask_followup_question, params: {{ question: Which error?, follow_up: [{{ text: None }}] }} }}]\n{EDIT}"
-    ));
+    let project = project(
+        "  - calls: [{ tool: ask_followup_question, params: { question: Which error?, follow_up: [{ text: None }] } }]\n",
+    );
     let mut command = project.program();
     command.args(["run", "Do it.", "--script"]).arg(project.beside("script.yaml")).stdout(Stdio::piped());
     let mut typed = vec![
         ("  > ", "error one\n  at two\n\nat"),
         ("(an empty line ends it) > ", " three\n"),
         (" three\r\n  (an empty line ends it) > ", "\n"),
-        ("Allow?", "error\ny\nmore\n"),
-        ("Answer with one of", "n\n"),
     ];
     typed.reverse();
     let (child, shown) = terminal::answering(command, Output::Own, |shown| {
@@ -150,7 +148,6 @@ fn a_pasted_answer_is_taken_whole_and_a_pasted_permission_is_none() {
         shown.contains(words).then(|| typed.pop().map(|(_, keys)| keys.to_owned())).flatten()
     });
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0), "{shown}");
-    assert_eq!(project.read("b.txt"), "", "{shown}");
     let log = fs::read_to_string(&project.logs()[0]).unwrap();
     assert!(log.contains("error one\\n  at two\\n\\nat three"), "{shown}");
 }
