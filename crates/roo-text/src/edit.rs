@@ -40,17 +40,6 @@ pub enum Occurrences {
     All,
 }
 
-/// A text to replace in a known number of places.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExpectedReplacement {
-    /// Text to find, whose white space may differ.
-    pub search: String,
-    /// Replacement.
-    pub replace: String,
-    /// Number of places where it has to fit, at least 1.
-    pub count: usize,
-}
-
 /// Reasons why an edit could not be made. The text is for the model: it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {

@@ -6,14 +6,24 @@ use std::ops::Range;
 
 use crate::blocks::{Destination, DocumentLine, IndentationStep, Unclear, new_lines};
 use crate::edit::{
-    EditError, ExpectedReplacement, Match, Occurrences, Plain, Replaced, Replacement, compiled, replace,
-    with_replacements,
+    EditError, Match, Occurrences, Plain, Replaced, Replacement, compiled, replace, with_replacements,
 };
 use crate::nearest::NormalLines;
 use crate::{entities, lines, render};
 
 /// Maximum length of the line that a refusal names, in characters.
 const SHOWN_LINE: usize = 60;
+
+/// A text to replace in a known number of places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedReplacement {
+    /// Text to find, whose white space may differ.
+    pub search: String,
+    /// Replacement.
+    pub replace: String,
+    /// Number of places where it has to fit, at least 1.
+    pub count: usize,
+}
 
 /// Replaces a text in exactly as many places as expected: where it stands as it is; else where it differs in white space within
 /// lines, or where lines end elsewhere. In such a place new lines are indented as those of the file are.

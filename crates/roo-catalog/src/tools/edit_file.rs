@@ -1,7 +1,7 @@
 //! `edit_file`: a text replaced a known number of times, or a new file.
 
 use super::prelude::*;
-use roo_text::edit::ExpectedReplacement;
+use roo_text::expected_edit::ExpectedReplacement;
 
 /// Replaces a text, or creates a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
