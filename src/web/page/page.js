@@ -7058,6 +7058,23 @@ ${text2}` : text2));
     return { tokensIn: sum("tokensIn"), tokensOut: sum("tokensOut"), cacheReads: sum("cacheReads"), cacheWrites: sum("cacheWrites"), costUsd: sum("costUsd") };
   }
 
+  // src/webview/focus.ts
+  function tellFocus(post2) {
+    const tell2 = (on) => post2({ type: "focused", on });
+    window.addEventListener("focus", () => tell2(true));
+    window.addEventListener("blur", () => tell2(false));
+    for (const sign of ["focusin", "keydown", "pointerdown"]) {
+      window.addEventListener(
+        sign,
+        () => {
+          if (!document.body.hasAttribute("data-keys")) tell2(true);
+        },
+        { capture: true }
+      );
+    }
+    if (document.hasFocus()) tell2(true);
+  }
+
   // src/webview/history.ts
   var FILTERS = {
     all: { label: "All", states: ["running", "waiting", "paused", "interrupted", "completed", "failed", "cancelled"] },
@@ -7686,7 +7703,6 @@ ${text2}` : text2));
     }
     changed2();
   });
-  for (const change of ["focus", "blur"]) window.addEventListener(change, () => post({ type: "focused", on: change === "focus" }));
   document.addEventListener("click", (event) => {
     const code2 = event.target instanceof Element ? actOnCode(event.target) : void 0;
     if (code2) post(code2.action === "copy" ? { type: "copy", text: code2.code } : { type: "insert", text: code2.code, language: code2.language });
@@ -7698,6 +7714,7 @@ ${text2}` : text2));
   renderContext();
   render();
   post({ type: "ready" });
+  tellFocus(post);
 
   // src/web/dialogs.ts
   var NOTICE_MS = 1e4;

@@ -8,6 +8,7 @@ import { h, KeyedList } from "./dom.ts";
 import { renderItem } from "./feed.ts";
 import { Dock } from "./dock.ts";
 import { Header } from "./header.ts";
+import { tellFocus } from "./focus.ts";
 import { History } from "./history.ts";
 import { showDecided, showHunks } from "./hunks.ts";
 import { icon } from "./icons.ts";
@@ -344,9 +345,6 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   changed();
 });
 
-// By what happened: while it happens, `document.hasFocus()` may say what was before.
-for (const change of ["focus", "blur"]) window.addEventListener(change, () => post({ type: "focused", on: change === "focus" }));
-
 // Links are opened by the extension, if they may be.
 document.addEventListener("click", (event) => {
   const code = event.target instanceof Element ? actOnCode(event.target) : undefined;
@@ -360,3 +358,4 @@ document.addEventListener("click", (event) => {
 renderContext();
 render();
 post({ type: "ready" });
+tellFocus(post);
