@@ -616,6 +616,14 @@ pub(super) enum TasksCommand {
         /// Its URID or its id, or the beginning of either; with `.<number>` after it, a branch.
         task: String,
     },
+    /// Go on with the tasks of a workspace that was moved or renamed
+    ///
+    /// Its requests and its trace are taken over from its earlier path, beside those that it has by now. What was trusted is
+    /// not: trust the workspace anew.
+    Adopt {
+        /// The directory that the workspace was in. When left out, those are listed that had tasks and are gone.
+        directory: Option<PathBuf>,
+    },
     /// Remove tasks and all that is kept of them
     ///
     /// Their messages, results and checkpoints are gone for good; files of the workspace and the trace stay. An interrupted task

@@ -9,6 +9,7 @@
 
 mod acp;
 mod activity;
+mod adopt;
 mod arguments;
 mod attach;
 mod bridge;

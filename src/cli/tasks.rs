@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::adopt;
 use super::arguments::{Common, Fork, TaskFormat, Tasks, TasksCommand, View};
 use super::checkpoints;
 use super::compare;
@@ -44,6 +45,11 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             return resume(&context, task, prompt.as_deref(), view, notices).await;
         }
         TasksCommand::Watch { all } => return watch::watch(&context, *all).await,
+        TasksCommand::Adopt { directory } => {
+            let text = adopt::adopt(&context, directory.as_deref())?;
+            terminal::stdout().write_all(text.as_bytes())?;
+            return Ok(Ending::Done);
+        }
         TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
             return fork_and_go_on(context, fork, prompt, notices).await;
         }
@@ -56,6 +62,11 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let TaskListResult { items, next_cursor } = engine.list_newest(limit).await?;
             let text = if json { lines_of_json(&items)? } else { table(&engine, &items).await? };
             terminal::stdout().write_all(text.as_bytes())?;
+            if items.is_empty()
+                && let Some(suggestion) = adopt::suggestion(&context)
+            {
+                write!(terminal::stderr(), "{suggestion}")?;
+            }
             if next_cursor.is_some() {
                 writeln!(terminal::stderr(), "Older tasks are left out; --all lists them.")?;
             }
@@ -117,8 +128,10 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             let all = engine.names_everywhere().await?;
             compare::render(&engine.compare(&named(&all, &one)?, &named(&all, &other)?).await?)
         }
-        // Done above: they show tasks while these run.
-        TasksCommand::Resume { .. } | TasksCommand::Watch { .. } => String::new(),
+        // Done above: they show tasks while these run, or need none.
+        TasksCommand::Resume { .. } | TasksCommand::Watch { .. } | TasksCommand::Adopt { .. } => {
+            String::new()
+        }
         TasksCommand::Export { task, format: TaskFormat::Roo, output } => {
             let past = engine.past_tasks(&find(&engine, &task).await?).await?;
             export_tasks(&past, &output.unwrap_or_else(|| PathBuf::from(EXPORTED)))?

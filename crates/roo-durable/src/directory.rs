@@ -1,6 +1,8 @@
 //! Directories of requests.
 
+use std::ffi::OsString;
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,10 @@ use roo_protocol::ids::{Digest, TaskId};
 const LOG: &str = "log.jsonl";
 /// Name of the directory of the contents of files.
 const CONTENTS: &str = "contents";
+/// Name of the file that says which folder a directory is of.
+const ROOT: &str = "root";
+/// The longest path in such a file, in bytes.
+const LONGEST_ROOT: u64 = 1 << 16;
 
 /// The part of the state directory that belongs to one workspace.
 #[derive(Clone, Debug)]
@@ -39,16 +45,30 @@ struct Ancestors {
     own: Vec<PathBuf>,
     /// From there up to the root.
     above: Vec<PathBuf>,
+    /// The workspace's folder, where it is known by more than its digest.
+    folder: Option<PathBuf>,
     is_synced: AtomicBool,
 }
 
 impl Ancestors {
     /// Those of the directory of a workspace in this state directory.
-    fn new(workspace: &Path, state: &Path) -> Self {
+    fn new(workspace: &Path, state: &Path, folder: Option<PathBuf>) -> Self {
         // Its parent holds the name of the state directory, which may be new too.
         let top = state.parent().unwrap_or(state);
         let (own, above) = workspace.ancestors().map(Path::to_owned).partition(|path| path.starts_with(top));
-        Self { own, above, is_synced: AtomicBool::new(false) }
+        Self { own, above, folder, is_synced: AtomicBool::new(false) }
+    }
+
+    /// Writes down which folder the workspace's directory is of: its name doesn't tell once that folder is elsewhere. A
+    /// note that is lost costs a suggestion, so it needs no sync.
+    fn note_folder(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        let Some((folder, directory)) = self.folder.as_deref().zip(self.own.first()) else { return Ok(()) };
+        let path = directory.join(ROOT);
+        if disk.exists(&path).map_err(StoreError::io("look at", &path))? {
+            return Ok(());
+        }
+        replace_unsynced(disk, &directory.join(".root.new"), &path, folder.as_os_str().as_encoded_bytes())
+            .map_err(StoreError::io("write", &path))
     }
 
     /// Makes the names in them survive power loss, if that was not yet done.
@@ -56,6 +76,7 @@ impl Ancestors {
         if self.is_synced.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.note_folder(disk)?;
         let sync = |path: &PathBuf| disk.sync(path).map_err(StoreError::io("sync", path));
         self.own.iter().try_for_each(sync)?;
         for path in &self.above {
@@ -88,13 +109,13 @@ impl WorkspaceDirectory {
     /// As [`WorkspaceDirectory::new`], on this disk.
     pub fn on(disk: Arc<dyn Disk>, state: &Path, root: &Path) -> Self {
         let digest = Digest::of(root.as_os_str().as_encoded_bytes()).hex();
-        Self::named(disk, state, &digest[..16])
+        Self::named(disk, state, &digest[..16], Some(root.to_owned()))
     }
 
-    /// The directory of this name.
-    fn named(disk: Arc<dyn Disk>, state: &Path, name: &str) -> Self {
+    /// The directory of this name, of this folder if that is known.
+    fn named(disk: Arc<dyn Disk>, state: &Path, name: &str, folder: Option<PathBuf>) -> Self {
         let path = state.join("workspaces").join(name);
-        let ancestors = Arc::new(Ancestors::new(&path, state));
+        let ancestors = Arc::new(Ancestors::new(&path, state, folder));
         let locks = Arc::new(RequestLocks::new(Arc::clone(&disk), path.join("requests.lock")));
         Self { path, disk, ancestors, locks }
     }
@@ -114,7 +135,7 @@ impl WorkspaceDirectory {
         let names = self.disk.names(&self.state().join("workspaces")).unwrap_or_default();
         let is_workspace =
             |name: &&String| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let named = |name: &String| Self::named(Arc::clone(&self.disk), self.state(), name);
+        let named = |name: &String| Self::named(Arc::clone(&self.disk), self.state(), name, None);
         names.iter().filter(is_workspace).map(named).collect()
     }
 
@@ -127,6 +148,26 @@ impl WorkspaceDirectory {
     /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    /// Creates the directory of requests, so that it survives a loss of power.
+    pub(super) fn create_requests(&self) -> Result<(), StoreError> {
+        let path = self.path.join("requests");
+        self.disk.create_directories(&path).map_err(StoreError::io("create", &path))?;
+        self.disk.sync(&path).map_err(StoreError::io("sync", &path))?;
+        self.ancestors.sync(self.disk.as_ref())
+    }
+
+    /// The folder that the directory is of. None unless a request has noted it there.
+    pub fn noted_folder(&self) -> Option<PathBuf> {
+        let bytes = self.disk.read_at_most(&self.path.join(ROOT), LONGEST_ROOT).ok()??;
+        let folder = PathBuf::from(OsString::from_vec(bytes));
+        // After a loss of power it may be empty.
+        folder.is_absolute().then_some(folder)
     }
 
     /// The directory of one request.

@@ -24,7 +24,7 @@ const BASE: &str = "base.json";
 /// Name of the directory of the names of forks.
 const FORKS: &str = "forks";
 /// Name of the lock, beside the directories of workspaces.
-const LOCK: &str = "forks.lock";
+pub(super) const FORK_LOCK: &str = "forks.lock";
 /// The longest file that says what a log begins with, in bytes.
 const LONGEST_BASE: u64 = 1 << 20;
 
@@ -133,7 +133,7 @@ impl RequestDirectory {
 
     /// Keeps forks from being made and requests from being removed until it is dropped.
     fn lock_forks(&self) -> Result<HeldLock, StoreError> {
-        let path = self.workspaces().join(LOCK);
+        let path = self.workspaces().join(FORK_LOCK);
         self.disk().lock(&path).map_err(StoreError::io("lock", &path))
     }
 
@@ -148,6 +148,13 @@ impl RequestDirectory {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn forks(&self) -> Result<Vec<TaskId>, StoreError> {
+        let mut forks: Vec<_> =
+            self.directories_of_forks()?.iter().map(RequestDirectory::request_id).collect();
+        forks.sort();
+        Ok(forks)
+    }
+
+    fn directories_of_forks(&self) -> Result<Vec<RequestDirectory>, StoreError> {
         let path = self.path().join(FORKS);
         let names = match self.disk().names(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -158,11 +165,52 @@ impl RequestDirectory {
             let path = self.workspaces().join(workspace).join("requests").join(request);
             let fork = self.at(path, request);
             if self.disk().exists(&fork.log()).map_err(StoreError::io("look at", &fork.log()))? {
-                forks.push(TaskId::new(request));
+                forks.push(fork);
             }
         }
-        forks.sort();
         Ok(forks)
+    }
+
+    /// Notes in the requests whose records this one shares that it will be in another workspace's directory too. A note of
+    /// what isn't there counts for nothing.
+    pub(super) fn announce_move(&self, moved: &RequestDirectory) -> Result<(), StoreError> {
+        let shared = self.shared().map_err(StoreError::io("read", &self.path().join(BASE)))?;
+        for other in shared.iter().filter(|other| other.exists()) {
+            let note = moved.note_in(other);
+            replace(self.disk().as_ref(), &note, b"", Access::Private)
+                .map_err(StoreError::io("write", &note))?;
+        }
+        Ok(())
+    }
+
+    /// After a move of this request from another workspace's directory of that name: what shares its records finds them
+    /// here, and what it shares knows it by its new name alone. It changes nothing when that is so already.
+    pub(super) fn follow_move(&self, earlier: &str) -> Result<(), StoreError> {
+        for fork in self.directories_of_forks()? {
+            fork.find_parts_elsewhere(earlier, self)?;
+        }
+        for other in self.shared().unwrap_or_default() {
+            let request = self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // A note of what is gone counts for nothing.
+            let _ = self.disk().remove(&other.path().join(FORKS).join(format!("{earlier}.{request}")));
+        }
+        Ok(())
+    }
+
+    fn find_parts_elsewhere(&self, earlier: &str, moved: &RequestDirectory) -> Result<(), StoreError> {
+        let path = self.path().join(BASE);
+        let mut base = self.base().map_err(StoreError::io("read", &path))?;
+        let id = moved.request_id();
+        let mut is_changed = false;
+        for part in base.parts.iter_mut().filter(|part| part.workspace == earlier && part.request == id) {
+            moved.workspace().clone_into(&mut part.workspace);
+            is_changed = true;
+        }
+        if !is_changed {
+            return Ok(());
+        }
+        let bytes = serde_json::to_vec(&base)?;
+        replace(self.disk().as_ref(), &path, &bytes, Access::Private).map_err(StoreError::io("write", &path))
     }
 
     /// Makes a request whose log begins with the records of `parent` up to a number, and goes on with `own`, of which there

@@ -9,6 +9,7 @@
 //! reserve                      disk space that is released when the disk is full
 //! workspaces/forks.lock        held while a request is forked or removed; see `fork`
 //! workspaces/<16 hex of the root's digest>/
+//!   root                       the root itself; see `adoption`
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <file>.json.lock           held while such a file is read and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
@@ -28,6 +29,7 @@
 
 #![warn(unreachable_pub)]
 
+mod adoption;
 mod blocking;
 mod byte_locks;
 mod contents;
@@ -53,6 +55,7 @@ mod torn_tail;
 mod watched_file;
 mod whole;
 
+pub use adoption::{AdoptedTrace, Adoption};
 #[cfg(feature = "simulation")]
 pub use blocking::simulation::OneThread;
 pub use blocking::spawn_blocking;
