@@ -512,6 +512,9 @@ impl Viewer {
     }
 }
 
+/// The longest question on one line, in characters: a terminal would break a longer one within words.
+const LONGEST_QUESTION: usize = 80;
+
 /// The keys by which an approval is answered on a terminal, with their options.
 pub(super) fn approval_keys(approval: &PendingApproval) -> Vec<(&'static str, &ApprovalOption)> {
     let options = &approval.options;
@@ -531,7 +534,11 @@ pub(super) fn approval_question(keys: &[(&str, &ApprovalOption)]) -> String {
     // The user sees in full what would hold for good.
     let shown: Vec<String> =
         keys.iter().map(|(key, option)| format!("{key}: {}", render::visible(&option.name))).collect();
-    format!("  Allow? [{}; Enter: n; n WORDS tells the agent why] ", shown.join(", "))
+    let line = format!("  Allow? [{}; Enter: n; n WORDS tells the agent why] ", shown.join(", "));
+    if line.chars().count() <= LONGEST_QUESTION {
+        return line;
+    }
+    format!("  Allow? [{}\n          Enter: n; n WORDS tells the agent why] ", shown.join("\n          "))
 }
 
 /// The option that a line chooses, and the words that go with it; none where it fits none.
@@ -781,11 +788,11 @@ impl<'a> Watch<'a> {
     fn gives_up(&self, follower: &Follower, reason: &str) -> CliError {
         let root = follower.root();
         let advice = match follower.published() {
-            0 => "nothing was saved: fix this, then start it again".to_owned(),
+            0 => "nothing was saved; fix this, then start it again".to_owned(),
             _ => format!("fix this, then continue with: roo-lsp tasks resume {root}"),
         };
         CliError::Other(format!(
-            "the request was stopped, because it can't continue: {reason} No terminal is attached to ask for help: {advice}"
+            "the request was stopped: {reason} No terminal is attached to ask for help: {advice}"
         ))
     }
 

@@ -323,20 +323,25 @@ impl TerminalTranscript {
 
     fn approval(&mut self, approval: &PendingApproval, text: &mut String) {
         let lines: Vec<&str> = approval.subject.lines().collect();
-        let offer = approval.rule.as_ref().filter(|_| self.once).and_then(standing_offer);
-        let (title, reason, lines) = match offer {
-            None => (approval.title.as_str(), approval.reason.as_str(), &lines[..]),
+        let offer = approval.rule.as_ref().and_then(standing_offer);
+        let title = offer.as_deref().and_then(|offer| approval.title.strip_prefix(offer));
+        let title = title.unwrap_or(&approval.title).trim_start();
+        let (reason, lines) = match &offer {
             // The flag doesn't accept the offer, so what it would mean decides nothing.
-            Some(offer) => {
-                let title = approval.title.strip_prefix(&offer).unwrap_or(&approval.title).trim_start();
+            Some(_) if self.once => {
                 // The last one is the server's: the command may say the same.
                 let end = lines.iter().rposition(|line| line.starts_with(TRUST_EXPLANATION));
-                (title, "commands ask here", &lines[..end.unwrap_or(lines.len())])
+                ("commands ask here", &lines[..end.unwrap_or(lines.len())])
             }
+            _ => (approval.reason.as_str(), &lines[..]),
         };
         self.reasoned(text, "33", &format!("? {title}"), reason);
         for line in lines {
             let _ = writeln!(text, "    {}", render::visible(line));
+        }
+        // Right above the answers: they are answers to this.
+        if let Some(offer) = offer.filter(|_| !self.once) {
+            let _ = writeln!(text, "  {}", render::visible(&offer));
         }
     }
 
@@ -527,7 +532,7 @@ mod tests {
         let asked = json!({
             "type": "approval.requested", "approvalId": "a", "toolCallId": "c", "digest": Digest::of(""),
             "title": title, "subject": subject, "reason": "commands could run without asking", "options": [],
-            "rule": rule,
+            "rule": &rule,
         });
         let format = |transcript: TerminalTranscript| {
             let mut transcript = transcript;
@@ -538,7 +543,9 @@ mod tests {
         let line = format!("    {TRUST_EXPLANATION}; make\n    Sandbox: L2\n");
         assert_eq!(once, format!("? Run make — commands ask here\n{line}"));
         let whole = format(TerminalTranscript::new(false, true));
-        assert!(whole.contains("Trust this folder") && whole.contains("modes, rules."), "{whole}");
+        let head = format!("? Run make — commands could run without asking\n{line}");
+        let end = format!("    {TRUST_EXPLANATION}: modes, rules.\n  {}\n", rule.question().unwrap());
+        assert_eq!(whole, head + &end);
     }
 
     #[test]

@@ -18,7 +18,8 @@ impl Footer {
     pub(super) fn erase(&mut self) -> String {
         match std::mem::take(&mut self.lines) {
             0 => String::new(),
-            lines => format!("\u{1b}[{lines}A\u{1b}[J"),
+            // What is typed is echoed at the cursor, and moves it.
+            lines => format!("\r\u{1b}[{lines}A\u{1b}[J"),
         }
     }
 
@@ -65,13 +66,13 @@ mod tests {
         assert_eq!(footer.erase(), "");
         let alone = footer.draw(&[node(0, "Alone", "running")], Some("… make · 3 s"));
         assert_eq!(alone, "\u{1b}[?7l… make · 3 s\n\u{1b}[?7h");
-        assert_eq!(footer.erase(), "\u{1b}[1A\u{1b}[J");
+        assert_eq!(footer.erase(), "\r\u{1b}[1A\u{1b}[J");
         let nodes: Vec<TreeNode> = (0..30).map(|number| node(number, "B", "running")).collect();
         for (count, lines) in [(2, 2), (10, 10), (11, 11), (30, 11)] {
             let text = footer.draw(&nodes[..count], None);
             assert_eq!(text.matches('\n').count(), lines);
             assert!(text.starts_with("\u{1b}[?7l") && text.ends_with("\u{1b}[?7h"), "{text:?}");
-            assert_eq!(footer.erase(), format!("\u{1b}[{lines}A\u{1b}[J"));
+            assert_eq!(footer.erase(), format!("\r\u{1b}[{lines}A\u{1b}[J"));
             assert_eq!(footer.erase(), "");
         }
         assert!(footer.draw(&nodes, None).contains("… and 20 more\n"));

@@ -298,7 +298,8 @@ impl Screen {
     fn erase(&mut self) -> io::Result<()> {
         let mut out = io::stdout().lock();
         if self.lines > 0 {
-            write!(out, "\u{1b}[{}A\u{1b}[J", self.lines)?;
+            // What is typed is echoed at the cursor, and moves it.
+            write!(out, "\r\u{1b}[{}A\u{1b}[J", self.lines)?;
         }
         self.lines = 0;
         out.flush()

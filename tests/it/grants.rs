@@ -206,7 +206,7 @@ fn on_a_terminal_each_answer_for_good_has_its_key() {
         program.stdout(std::process::Stdio::null());
         let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", &format!("{key}\n"));
         run.wait().unwrap();
-        assert!(shown.contains(", p: Always allow "), "{shown}");
+        assert!(shown.contains("  p: Always allow "), "{shown}");
         let rules = project.succeed(&["policy", "rules"]);
         assert!(rules.contains(expected) && rules.lines().count() == 1, "{key}: {rules}\n{shown}");
     }
@@ -228,7 +228,11 @@ fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
     let program = writing_two_files(&project);
     let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "a\n");
     run.wait().unwrap();
-    assert!(shown.contains("a: Yes, trust this folder, d: No, ask each time"), "{shown}");
+    assert!(
+        shown.contains("in the sandbox without asking?\n  Allow? [y: Only this command\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("  a: Yes, trust this folder\n          d: No, ask each time\n"), "{shown}");
     assert_eq!(project.read("src/two.txt"), "two\n");
     assert!(project.succeed(&["trust", "--show"]).starts_with("trusted;"));
 }
@@ -243,7 +247,7 @@ fn an_answer_that_is_none_of_the_keys_is_asked_for_again() {
     program.stdout(std::process::Stdio::null());
     let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "?\n1\nyess\nY\n");
     run.wait().unwrap();
-    assert!(shown.contains("[y: Only this command, ") && shown.contains("n: Deny; Enter: n; "), "{shown}");
+    assert!(shown.contains("[y: Only this command") && shown.contains("Enter: n; "), "{shown}");
     assert_eq!(shown.matches("Answer with one of y, a, d, n.").count(), 3, "{shown}");
     assert_eq!(project.read("src/one.txt"), "one\n");
 }
