@@ -143,7 +143,8 @@ on waiting."
 
 (defun roo-lsp-new (prompt)
   "Start a task described by PROMPT, about the selected lines if there are any."
-  (interactive (list (read-string "Describe a task: ")))
+  ;; What was typed would be lost where there is no server to take it.
+  (interactive (progn (roo-lsp--server) (list (read-string "Describe a task: "))))
   (apply #'roo-lsp--execute "roo.newTask" :prompt prompt (roo-lsp--context)))
 
 (defun roo-lsp-open ()
@@ -163,12 +164,12 @@ on waiting."
 
 (defun roo-lsp-send (text)
   "Send TEXT to the agent of the newest task."
-  (interactive (list (read-string "Message the agent: ")))
+  (interactive (progn (roo-lsp--server) (list (read-string "Message the agent: "))))
   (roo-lsp--execute "roo.send" :text text))
 
 (defun roo-lsp-answer (text)
   "Answer the question that waits with TEXT."
-  (interactive (list (read-string "Your answer: ")))
+  (interactive (progn (roo-lsp--server) (list (read-string "Your answer: "))))
   (roo-lsp--execute "roo.answer" :text text))
 
 (defun roo-lsp-show-diff ()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -253,8 +254,11 @@ pub(super) struct Run {
     /// Task description; `-` reads it from standard input.
     pub(super) prompt: String,
     /// Adds standard input to the description.
-    #[arg(value_parser = ["-"], value_name = "-")]
+    #[arg(value_parser = standard_input, value_name = "-")]
     pub(super) input: Option<String>,
+    /// The same again: of words behind the prompt, that it needs quotes would not be said otherwise.
+    #[arg(value_parser = standard_input, hide = true)]
+    pub(super) unquoted: Vec<String>,
     /// The mode's slug.
     #[arg(long)]
     pub(super) mode: Option<String>,
@@ -271,7 +275,7 @@ pub(super) struct Run {
 impl Run {
     /// Returns whether standard input belongs to the task description.
     pub(super) fn reads_input(&self) -> bool {
-        self.prompt == "-" || self.input.is_some()
+        self.prompt == "-" || self.input.is_some() || !self.unquoted.is_empty()
     }
 }
 
@@ -303,6 +307,17 @@ pub(super) struct Allow {
     /// Let commands that begin with these words run without asking; may be repeated.
     #[arg(long, value_name = "WORDS", value_parser = words)]
     pub(super) allow_command: Vec<Words>,
+}
+
+fn standard_input(text: &str) -> Result<String, &'static str> {
+    match text {
+        "-" => Ok(text.to_owned()),
+        _ => Err("put the whole prompt in quotes, such as roo-lsp run \"fix the tests\""),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "expected an address and a port, such as 127.0.0.1:7467")
 }
 
 /// The first words of a command.
@@ -550,8 +565,8 @@ pub(super) enum TasksCommand {
     /// List the tasks of the workspace, newest first
     List {
         /// The most tasks that are listed.
-        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
-        limit: usize,
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value = "100")]
+        limit: NonZeroUsize,
         /// List all tasks, however many.
         #[arg(long, conflicts_with = "limit")]
         all: bool,
@@ -790,7 +805,7 @@ pub(super) struct Ipc {
 #[derive(Args, Debug)]
 pub(super) struct Web {
     /// The loopback address to listen at; a free port when left out.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address)]
     pub(super) listen: SocketAddr,
     /// Where a proxy of yours makes the page reachable, such as https://desk.example.com: pages from there are served too.
     #[arg(long, value_name = "ORIGIN")]
@@ -998,7 +1013,7 @@ pub(super) enum McpCommand {
 pub(super) struct McpServe {
     /// Serve over HTTP at this loopback address instead, such as 127.0.0.1:7466, behind a bearer token: that of
     /// ROO_LSP_MCP_TOKEN, or one that is printed.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(super) http: Option<SocketAddr>,
     #[command(flatten)]
     pub(super) allow: Allow,

@@ -171,8 +171,16 @@ fn choose(
     }
     match (meant.len(), name) {
         (1, _) => meant.pop().ok_or_else(|| CliError::Other("no request is live".to_owned())),
-        (0, _) if others.is_empty() => Err(CliError::Other(
-            "no request is live in a daemon; editors that start the server with --daemon have them"
+        (0, Some(name)) if others.is_empty() => {
+            let name = exact_line(name);
+            Err(CliError::Other(format!(
+                "no request is live in a daemon. roo-lsp tasks show {name} says where it stands; one that has stopped \
+                 goes on by roo-lsp tasks resume {name}"
+            )))
+        }
+        (0, None) if others.is_empty() => Err(CliError::Other(
+            "no request is live in a daemon; editors that start the server with --daemon have them, and \
+             roo-lsp run --detach begins one there"
                 .to_owned(),
         )),
         (0, Some(name)) => Err(CliError::Other(format!(

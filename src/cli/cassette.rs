@@ -58,8 +58,15 @@ async fn record(common: Common, record: RecordCassette, notices: &Notices) -> Re
             (engine, request)
         }
         (None, prompt) => {
-            let run =
-                Run { prompt: prompt.unwrap_or_default(), input: None, mode, profile, detach: false, view };
+            let run = Run {
+                prompt: prompt.unwrap_or_default(),
+                input: None,
+                unquoted: vec![],
+                mode,
+                profile,
+                detach: false,
+                view,
+            };
             let is_named = common.workspace.is_some();
             let FinishedRun { engine, request, ending } =
                 run_request(&context, is_named, run, notices).await?;

@@ -170,10 +170,15 @@ fn unfinished_journals(state: &Path) -> Vec<PathBuf> {
 /// Checks that the state directory can be made and written.
 fn writable(path: &Path) -> Result<String, String> {
     let probe = path.join(".doctor");
-    let outcome = std::fs::create_dir_all(path)
-        .and_then(|()| std::fs::write(&probe, b""))
-        .and_then(|()| std::fs::remove_file(&probe));
-    match outcome {
+    // A full disk takes an empty file, and some take bytes that they can't keep.
+    let write = || {
+        let mut file = std::fs::File::create(&probe)?;
+        file.write_all(&[0; 4096])?;
+        file.sync_all()
+    };
+    let written = std::fs::create_dir_all(path).and_then(|()| write());
+    let removed = std::fs::remove_file(&probe);
+    match written.and(removed) {
         Ok(()) => Ok(path.display().to_string()),
         Err(error) => Err(format!("{} can't be written: {error}", path.display())),
     }
@@ -252,9 +257,16 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
             known.and_then(|_| profile.map_or(Ok("as it is".into()), |name| known_profile(settings, name))),
         );
     }
+    let in_use = profiles_in_use(settings);
     for (name, profile) in &settings.profiles {
         let usable = check_profile(profile).map(|()| shown(profile)).map_err(|error| error.to_string());
-        report.check(&format!("profile {name}"), usable);
+        let subject = format!("profile {name}");
+        match usable {
+            Err(problem) if !in_use.contains(name.as_str()) => {
+                report.note(&subject, &format!("nothing uses it. {problem}"));
+            }
+            usable => report.check(&subject, usable),
+        }
     }
     let approve = &settings.auto_approve;
     report.good(
@@ -270,6 +282,23 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
             }
         ),
     );
+}
+
+/// The profiles that something of the settings leads to.
+fn profiles_in_use(settings: &Settings) -> BTreeSet<&str> {
+    let mut open: Vec<&str> = settings.modes.values().filter_map(|mode| mode.profile.as_deref()).collect();
+    open.push(&settings.profile);
+    open.extend(settings.index.embeddings.as_deref());
+    open.extend(settings.image_generation.profile.as_deref());
+    let mut found = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        let Some((name, profile)) = settings.profiles.get_key_value(name) else { continue };
+        if found.insert(name.as_str()) {
+            open.extend(profile.fallback.as_deref());
+            open.extend(profile.condense.profile.as_deref());
+        }
+    }
+    found
 }
 
 /// Checks that the windows of models have room for a conversation beside the instructions of the modes.

@@ -14,7 +14,7 @@ use super::{CliError, Ending};
 use crate::model_setup::{self, Candidate, KeyPlace, ProfileEdit, WriteError, environment, worked};
 use roo_formats::config::edit::{OtherFields, ProfileFields};
 use roo_formats::config::{Profile, Provider};
-use roo_model::providers::{self, KeyState, ModelErrorKind, Probe};
+use roo_model::providers::{self, KeyState, ModelError, ModelErrorKind, Probe};
 use roo_protocol::model::ModelItem;
 use serde_json::Value;
 
@@ -32,9 +32,7 @@ pub(super) fn setup(common: &Common, arguments: &Setup) -> Result<Ending, CliErr
         Some(provider) => provider,
         None => choose_provider(&dialogue)?,
     };
-    let endpoint = login::profile(provider, arguments.base_url.as_deref());
-    let known = login::check_endpoint(&endpoint)?;
-    let key = ask_key(&dialogue, &endpoint, known)?;
+    let (key, endpoint) = reach(&dialogue, provider, arguments.base_url.clone())?;
     let mut candidate = Candidate::new(endpoint.clone(), key);
     let (model, window, probe) = choose_model(&dialogue, &mut candidate)?;
     dialogue.tell(worked(&model, &probe))?;
@@ -111,15 +109,46 @@ fn choose_provider(dialogue: &Dialogue) -> Result<Provider, CliError> {
     }
 }
 
+/// The endpoint, and a key that it takes where there is none yet. Where no server listens, it may be at another address, or be
+/// started now.
+fn reach(
+    dialogue: &Dialogue,
+    provider: Provider,
+    mut base_url: Option<String>,
+) -> Result<(Option<String>, Profile), CliError> {
+    for _ in 0..TRIES {
+        let endpoint = login::profile(provider, base_url.as_deref());
+        let known = login::check_endpoint(&endpoint)?;
+        let reached = match known {
+            KeyState::Missing => None,
+            _ => Some(super::block_on(providers::check_key(&endpoint, &environment))?),
+        };
+        match reached {
+            Some(Err(error)) if error.kind == ModelErrorKind::NotRunning => {
+                dialogue.tell(login::in_terms_of_options(&error))?;
+                let address = dialogue.ask("Its address, or nothing to try this one again:")?;
+                base_url = Some(address.trim().to_owned()).filter(|url| !url.is_empty()).or(base_url);
+            }
+            reached => return Ok((ask_key(dialogue, &endpoint, known, reached)?, endpoint)),
+        }
+    }
+    Err(CliError::Other("no server was found; nothing was written".to_owned()))
+}
+
 /// A key that the endpoint takes, where there is none yet.
-fn ask_key(dialogue: &Dialogue, profile: &Profile, known: KeyState) -> Result<Option<String>, CliError> {
+fn ask_key(
+    dialogue: &Dialogue,
+    profile: &Profile,
+    known: KeyState,
+    reached: Option<Result<(), ModelError>>,
+) -> Result<Option<String>, CliError> {
     let takes_none = profile.provider.spec().key_variable.is_none();
-    if known != KeyState::Missing {
-        match super::block_on(providers::check_key(profile, &environment))? {
+    if let Some(reached) = reached {
+        match reached {
             Ok(()) => return Ok(None),
             // A local server may list its models elsewhere; what matters is whether a model answers.
             Err(error) if error.kind != ModelErrorKind::Unauthorized && !takes_none => {
-                return Err(CliError::Other(error.to_string()));
+                return Err(CliError::Other(login::in_terms_of_options(&error)));
             }
             Err(error) if error.kind != ModelErrorKind::Unauthorized => return Ok(None),
             Err(_) if known == KeyState::NotNeeded => dialogue.tell("The endpoint asks for a key.")?,
@@ -136,7 +165,7 @@ fn ask_key(dialogue: &Dialogue, profile: &Profile, known: KeyState) -> Result<Op
             {
                 dialogue.tell(error)?;
             }
-            Err(error) => return Err(CliError::Other(error.to_string())),
+            Err(error) => return Err(CliError::Other(login::in_terms_of_options(&error))),
         }
     }
     Err(CliError::Other("the endpoint accepted no key; nothing was written".to_owned()))

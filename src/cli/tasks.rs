@@ -58,7 +58,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
     let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
         TasksCommand::List { limit, all, json } => {
-            let limit = if all { usize::MAX } else { limit };
+            let limit = if all { usize::MAX } else { limit.get() };
             let TaskListResult { items, next_cursor } = engine.list_newest(limit).await?;
             let text = if json { lines_of_json(&items)? } else { table(&engine, &items).await? };
             terminal::stdout().write_all(text.as_bytes())?;
@@ -476,7 +476,7 @@ fn in_terms_of(name: &str, error: CliError) -> CliError {
         }
         CliError::Engine(EngineError::Store(StoreError::Held { .. })) => CliError::Other(format!(
             "{name} is open in another roo-lsp. In the daemon, roo-lsp attach {name} steers it, and /cancel there cancels it; \
-             in an editor, cancel or restore it there, or close that window"
+             in a terminal, Ctrl-C there ends it; in an editor, cancel or restore it there, or close that window"
         )),
         error => error,
     }

@@ -36,6 +36,10 @@ pub(crate) enum CheckoutError {
     Git(#[from] GitFailure),
     #[error("the commit {0} is not in what was submitted")]
     NoCommit(String),
+    #[error("{} is not in a git repository: the commit to work on is taken from one", .0.display())]
+    NoRepository(PathBuf),
+    #[error("the repository has no commit `{0}`: make one, or name another")]
+    NotCommitted(String),
     #[error("git can't read the bundle that was submitted: {0}")]
     Bundle(String),
     #[error("the checkout can't be made in {}: {source}", path.display())]
@@ -51,7 +55,7 @@ impl CheckoutError {
             }
             Self::Git(GitFailure::TooMuch { .. }) => true,
             Self::Git(GitFailure::Start(_)) | Self::Files { .. } => false,
-            Self::NoCommit(_) | Self::Bundle(_) => true,
+            Self::NoCommit(_) | Self::NotCommitted(_) | Self::NoRepository(_) | Self::Bundle(_) => true,
         }
     }
 }
@@ -265,10 +269,18 @@ async fn check_bundle(repository: &Path, bundle: &Path) -> Result<(), CheckoutEr
     }
 }
 
-/// The id of a commit of a repository.
+/// The id of a commit of the user's repository.
 pub(crate) async fn commit(folder: &Path, name: &str) -> Result<CommitId, CheckoutError> {
-    let id = find_commit(folder, name).await?;
-    CommitId::parse(&id).ok_or_else(|| CheckoutError::NoCommit(name.to_owned()))
+    match find_commit(folder, name).await {
+        Ok(id) => CommitId::parse(&id).ok_or_else(|| CheckoutError::NotCommitted(name.to_owned())),
+        Err(CheckoutError::NoCommit(name)) => {
+            Err(match line(folder, &["rev-parse", "--git-dir"], &[]).await {
+                Err(GitFailure::Refused { .. }) => CheckoutError::NoRepository(folder.to_owned()),
+                _ => CheckoutError::NotCommitted(name),
+            })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The same as git prints it.
@@ -289,6 +301,15 @@ mod tests {
         let identity = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
         command.args(["-ec", line]).current_dir(folder).envs(identity.map(|name| (name, "a@b.c")));
         assert!(command.status().await.unwrap().success(), "{line}");
+    }
+
+    #[tokio::test]
+    async fn where_there_is_no_commit_the_reason_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let problem = async || commit(directory.path(), "HEAD").await.unwrap_err().to_string();
+        assert!(problem().await.contains("is not in a git repository"), "{}", problem().await);
+        shell(directory.path(), "git init -q").await;
+        assert_eq!(problem().await, "the repository has no commit `HEAD`: make one, or name another");
     }
 
     #[tokio::test]

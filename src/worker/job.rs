@@ -83,7 +83,10 @@ impl From<CheckoutError> for JobError {
                 Self::Place(source)
             }
             CheckoutError::Git(failure) => Self::Git(failure),
-            CheckoutError::NoCommit(_) | CheckoutError::Bundle(_) => Self::Submission(error.to_string()),
+            CheckoutError::NoCommit(_)
+            | CheckoutError::NotCommitted(_)
+            | CheckoutError::NoRepository(_)
+            | CheckoutError::Bundle(_) => Self::Submission(error.to_string()),
         }
     }
 }

@@ -727,7 +727,8 @@ fn a_run_whose_approvals_a_flag_answers_prints_what_decides_them() {
     assert!(!told.contains("Trust"), "{told}");
     // Who has to decide reads it all.
     let told = stderr(&play(&project, &["--mode=code"]));
-    assert!(told.contains("? Trust this folder (AGENTS.md will steer agents)"), "{told}");
+    let offer = "  Trust this folder (AGENTS.md will steer agents) and run its commands in the sandbox without asking?\n";
+    assert!(told.contains("? Run make — no rule allows `make`") && told.contains(offer), "{told}");
 }
 
 #[test]
@@ -751,6 +752,18 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
         code == Some(0) && text.contains("limts: unknown key, ignored; did you mean `limits`?"),
         "{text}"
     );
+    let spare = "  spare: { provider: openai, baseUrl: \"https://x.example/v1\", model: y }\n";
+    let others =
+        format!("profiles:\n  default: {{ provider: scripted, script: {} }}\n{spare}", script.display());
+    let (code, text) = report(&others);
+    assert!(
+        code == Some(0)
+            && text.contains("note profile spare: nothing uses it. The model profile lacks `apiKeyEnv`"),
+        "{text}"
+    );
+    assert!(text.contains("run roo-lsp login openai --base-url https://x.example/v1."), "{text}");
+    let (code, text) = report(&others.replace("script:", "fallback: spare, script:"));
+    assert!(code == Some(1) && text.contains("FAIL profile spare: The model profile lacks"), "{text}");
     for (wrong, line) in [
         ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
         ("mode: poet\n", "FAIL mode: "),
@@ -821,6 +834,25 @@ fn places_that_are_named_must_be_there() {
         assert_ends(&with(&["--config", "none.yaml"]), 2, "none.yaml can't be found");
         assert_ends(&with(&["--workspace", "a.txt"]), 2, "not a directory");
     }
+}
+
+#[test]
+fn arguments_that_newcomers_give_are_explained() {
+    let project = project("");
+    let cases: [(&[&str], &str); 4] = [
+        (
+            &["run", "fix", "the", "tests"],
+            "put the whole prompt in quotes, such as roo-lsp run \"fix the tests\"",
+        ),
+        (&["web", "--listen", "7467"], "expected an address and a port, such as 127.0.0.1:7467"),
+        (&["mcp", "serve", "--http", "7466"], "expected an address and a port"),
+        (&["tasks", "list", "-n", "0"], "zero"),
+    ];
+    for (arguments, words) in cases {
+        assert_ends(&project.run(arguments), 2, words);
+    }
+    let output = project.run(&["attach", "2026"]);
+    assert_ends(&output, 1, "roo-lsp tasks show 2026 says where it stands");
 }
 
 #[test]

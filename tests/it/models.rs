@@ -372,6 +372,21 @@ fn setup_writes_nothing_before_a_model_has_answered() {
 }
 
 #[test]
+fn setup_asks_for_the_address_where_no_server_listens() {
+    let runtime = Runtime::new().unwrap();
+    let (_server, url) = serve(&runtime, [listed(&["m"]), listed(&["m"]), hello()]);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let project = Project::new(&[]);
+    let arguments = ["setup", "--provider", "vllm", "--base-url", &format!("http://{closed}/v1")];
+    let output = answering(&project, &arguments, &format!("\n{url}\n1\n"));
+    assert!(output.status.success(), "{output:?}");
+    let told = text(&output.stderr);
+    assert_eq!(told.matches("nothing listens there. Check `--base-url`").count(), 2, "{told}");
+    let written = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    assert!(written.contains(&url), "{written}");
+}
+
+#[test]
 fn setup_asks_for_the_provider_by_number_or_name() {
     let project = Project::new(&[]);
     let output = answering(&project, &["setup"], "nobody\n");

@@ -825,7 +825,7 @@ impl Actor {
             if self.free_reserve(&error) {
                 continue;
             }
-            let reason = format!("{error}. The task is paused until this is fixed.");
+            let reason = format!("{error}. The task can't go on until this is fixed.");
             self.journal.degrade(at, reason);
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);

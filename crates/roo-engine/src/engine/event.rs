@@ -916,8 +916,8 @@ impl Event {
             Self::ApprovalReconsidered { .. } => {
                 state(TaskState::Running, Some("a standing rule may decide what was asked".into()))
             }
-            Self::AnswerHeld { by, state: at, .. } => {
-                state(at, Some(format!("the answer of {by} counts when the call has been judged again")))
+            Self::AnswerHeld { state: at, .. } => {
+                state(at, Some("the answer is kept, and counts when the task goes on".into()))
             }
             Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question },
             Self::QuestionAnswered { question_id, by, text, .. } => {

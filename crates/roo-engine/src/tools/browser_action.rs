@@ -47,7 +47,7 @@ impl Tool for BrowserAction {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
         let mistake = |text: String| Refusal::mistake(RefusalRule::Parameters, text);
         let Some(browser) = call_context.browser else {
-            return Err(Refusal::mistake(RefusalRule::Tool, "There is no browser here."));
+            return Err(Refusal::mistake(RefusalRule::Tool, "Only a task has a browser."));
         };
         let Self { step, accepts_dialog } = self;
         if !matches!(step, BrowserStep::Launch { .. } | BrowserStep::Close) {

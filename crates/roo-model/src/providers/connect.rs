@@ -151,9 +151,9 @@ pub(super) fn endpoint(
         && let Some(variable) = &profile.api_key_env
     {
         endpoint.lacks_key(format!(
-            "the environment variable {}is not set: set it, or run roo-lsp login {} with --base-url",
+            "the environment variable {}is not set: set it, or run {}",
             shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` names ".to_owned()),
-            profile.provider.as_str()
+            login_command(profile)
         ));
     }
     endpoint.set_key(key);
@@ -203,21 +203,32 @@ fn key(
                     endpoint.shown(),
                     shown(variable).unwrap_or_else(|| "that the profile's `apiKeyEnv` names ".to_owned()),
                     match (&profile.base_url, profile.provider.spec().key_variable) {
-                        // The URL may hold a password.
-                        (Some(_), _) => {
-                            format!("run roo-lsp login {} with --base-url, or ", profile.provider.as_str())
-                        }
-                        (None, Some(_)) => format!("run roo-lsp login {}, or ", profile.provider.as_str()),
+                        (Some(_), _) | (None, Some(_)) => format!("run {}, or ", login_command(profile)),
                         (None, None) => String::new(),
                     },
                 ),
             ),
             None => lacks(
                 "apiKeyEnv",
-                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`, or run \
-                 roo-lsp login with --base-url",
+                &format!(
+                    "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`, or run {}",
+                    login_command(profile)
+                ),
             ),
         }),
+    }
+}
+
+/// The command that keeps a key for the endpoint of a profile.
+fn login_command(profile: &Profile) -> String {
+    let command = format!("roo-lsp login {}", profile.provider.as_str());
+    let Some(base_url) = &profile.base_url else { return command };
+    // It may hold a password.
+    let is_plain =
+        |url: &str| url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":/.-_".contains(&byte));
+    match is_plain(base_url) {
+        true => format!("{command} --base-url {base_url}"),
+        false => format!("{command} with --base-url"),
     }
 }
 
