@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
+use super::going_on::go_on;
 use super::params::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
@@ -392,7 +393,7 @@ async fn respond(
     let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
     let mut waiting = pending_approvals(services, &fields).await?;
     let others = waiting.split_off(1.min(waiting.len()));
-    let Some((_, approval)) = waiting.pop() else { return Err(no_approval()) };
+    let Some((root, approval)) = waiting.pop() else { return Err(no_approval()) };
     let option = match fields.option_id.clone() {
         Some(id) => id,
         None => match approval.options.iter().find(|option| option.kind == kind) {
@@ -420,7 +421,7 @@ async fn respond(
         return Err(failure(ErrorKind::Mismatch, message, None, "Show the scope before the answer is sent."));
     }
     if !fields.hunk_ids.is_empty() {
-        return decide_hunks(session, services, approval, &option, fields).await;
+        return decide_hunks(session, services, &root, approval, &option, fields).await;
     }
     let what = &approval.title;
     // Who allows the rest has decided on these before; who refuses the whole refuses them too.
@@ -439,13 +440,15 @@ async fn respond(
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     // An answer that was refused leaves the decisions, to be sent again.
     session.review_drafts.forget(&approval.approval_id);
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
+    let goes_on = go_on(session, services, &root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, what, goes_on)))
 }
 
 /// Decides on single hunks of an edit. The approval is answered when each has its decision.
 async fn decide_hunks(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,
+    root: &TaskId,
     approval: PendingApproval,
     option: &str,
     fields: Fields,
@@ -497,7 +500,8 @@ async fn decide_hunks(
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     // An answer that was refused leaves the decisions, to be sent again.
     session.review_drafts.forget(&approval.approval_id);
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
+    let goes_on = go_on(session, services, root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, what, goes_on)))
 }
 
 /// Refuses to allow what the user has not seen. A client that says no digest means the one approval that waits,
@@ -539,13 +543,13 @@ fn to_review(argument: &Value) -> Value {
     fields
 }
 
-fn answered(answer: &AnswerResult, what: &str) -> String {
+fn answered(answer: &AnswerResult, what: &str, goes_on: bool) -> String {
     let what = one_line(what, MESSAGE);
     match answer {
         AnswerResult { waits: true, .. } => {
             format!("earlier turns are summarised before the next model request; this still waits: {what}")
         }
-        AnswerResult { accepted: true, interrupted: true, .. } => {
+        AnswerResult { accepted: true, interrupted: true, .. } if !goes_on => {
             format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }
         AnswerResult { accepted: true, .. } => format!("answered: {what}"),
@@ -568,7 +572,8 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
             .is_some_and(|question| fields.question_id.as_ref().is_none_or(|id| *id == question.question_id))
             && fields.means(task)
     };
-    let Some(question) = waiting(services, fits).await?.and_then(|waiting| waiting.task.question) else {
+    let waiting = waiting(services, fits).await?.map(|waiting| waiting.task);
+    let Some((root, question)) = waiting.and_then(|task| Some((task.root_id, task.question?))) else {
         return Err(nothing("no question waits for an answer"));
     };
     let text = bare_answer(argument, &question.suggestions).or(fields.text);
@@ -578,7 +583,8 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
     let answer = services.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text)))
+    let goes_on = go_on(session, services, &root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text, goes_on)))
 }
 
 /// Reads an answer that is neither text nor object, as clients make of what is typed where they read arguments as JSON: the

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
+use super::going_on::go_on;
 use super::popup::{PATIENCE, show_popup};
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
@@ -597,8 +598,18 @@ async fn popup(
         }
     };
     let late = match outcome {
-        Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
-        Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
+        Ok(answer @ AnswerResult { accepted: true, .. }) => {
+            let goes_on = match asked {
+                UserPrompt::Approval(asker, _) | UserPrompt::Question(asker, _) if answer.interrupted => {
+                    go_on(session, services, &asker.root, &answer).await
+                }
+                _ => true,
+            };
+            if goes_on {
+                return Closed::Done;
+            }
+            RESUME.to_owned()
+        }
         Ok(AnswerResult { settled: Some(Settled::Rule { rule_id }), .. }) => {
             format!("the standing rule {rule_id} has already decided that")
         }

@@ -18,6 +18,7 @@ mod delivery;
 mod document_request;
 mod documents;
 mod editor;
+mod going_on;
 mod handlers;
 mod intake;
 mod left_requests;

@@ -228,10 +228,7 @@ fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
     let program = writing_two_files(&project);
     let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "a\n");
     run.wait().unwrap();
-    assert!(
-        shown.contains("in the sandbox without asking?\n  Allow? [y: Only this command\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("in the sandbox without asking?\n  Allow? [y: Only this command\n"), "{shown}");
     assert!(shown.contains("  a: Yes, trust this folder\n          d: No, ask each time\n"), "{shown}");
     assert_eq!(project.read("src/two.txt"), "two\n");
     assert!(project.succeed(&["trust", "--show"]).starts_with("trusted;"));

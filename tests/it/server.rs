@@ -1426,10 +1426,10 @@ mod plain {
         client.kill();
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.status", Value::Null);
-        // To answer is not enough, and says so.
+        // Whoever answers wants it to go on.
         let answered = client.command("roo.approve", Value::Null);
         assert_eq!((&answered["accepted"], &answered["interrupted"]), (&json!(true), &json!(true)));
-        client.message("continue it with roo.resume");
+        client.message("completed: Written.");
         assert_eq!(client.shut_down(), 0);
 
         let home = Home::playing(WRITES);

@@ -34,6 +34,7 @@ pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::transcript::{MarkdownTranscript, Rendering};
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
+use super::going_on::go_on;
 use super::session::{Session, WorkspaceServices};
 use super::{RESUME, engine_failure, failure};
 use crate::view::Prompt;
@@ -226,7 +227,7 @@ async fn tell(
         let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
         if answer.waits {
             session.tell(MessageType::INFO, CONDENSING).await;
-        } else if answer.interrupted {
+        } else if answer.interrupted && !go_on(session, services, &document.root, &answer).await {
             session.tell(MessageType::INFO, RESUME).await;
         }
         return Ok(task);

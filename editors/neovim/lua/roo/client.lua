@@ -317,6 +317,17 @@ function M.request_in(folder, method, params, on_result, on_error)
   end)
 end
 
+--- Goes on with a request that was interrupted while it waited: whoever answers it wants that.
+---@param request roo.Request
+function M.go_on(request)
+  M.request_in(request.folder, 'roo/task/resume', { taskId = request.root }, nil, function(error)
+    -- The user was faster.
+    if (error.data or {}).kind ~= 'wrongState' then
+      M.show_error(error)
+    end
+  end)
+end
+
 --- Runs a command of the server of the workspace with a folder.
 ---@param folder? string Without one the server of the current buffer runs it.
 ---@param command string

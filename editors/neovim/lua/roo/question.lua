@@ -14,7 +14,7 @@ function M.answer(question, text)
     elseif not result.accepted then
       client.notify(('%s answered first: %s'):format(result.by, question.text))
     elseif result.interrupted then
-      client.notify('your answer is saved; the request is interrupted, continue it with :Roo resume', vim.log.levels.WARN)
+      client.go_on(question.task.request)
     end
   end)
 end

@@ -105,7 +105,7 @@ function M.respond(approval, wanted, options, on_done)
     if not result.accepted then
       client.notify(too_late(result, approval.title))
     elseif result.interrupted then
-      client.notify('your answer is saved; the request is interrupted, continue it with :Roo resume', vim.log.levels.WARN)
+      client.go_on(approval.task.request)
     end
     done(true)
   end, function(error)
