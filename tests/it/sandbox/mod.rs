@@ -10,6 +10,7 @@ mod exact;
 mod ordinary_work;
 mod programs;
 mod ready;
+mod replaced;
 mod sockets;
 mod staged;
 mod supervised;

@@ -8,7 +8,8 @@ use roo_process::{ChildSession, open_files};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::sandbox::{Helper, HelperRole, LeftRunning, Message, Order, send};
+use super::name_changes::NameChanges;
+use super::sandbox::{Helper, HelperRole, LeftRunning, Mechanism, Message, Order, send};
 
 /// The standard output and standard error of a command.
 pub(super) type Streams = [OwnedFd; 2];
@@ -56,6 +57,11 @@ impl HelperProcess {
     /// Gives it its order, which it reads while the messages of what is returned are waited for.
     pub(super) fn order(mut self, order: &Order) -> io::Result<(ChildSession, Control)> {
         self.control.order = order.frame()?;
+        if order.mechanism == Mechanism::Namespaces {
+            let changes = NameChanges::new()?;
+            send(&self.control.socket, &[changes.as_fd()])?;
+            self.control.changes = Some(changes);
+        }
         Ok((self.child, self.control))
     }
 }
@@ -67,11 +73,13 @@ pub(super) struct Control {
     order: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
+    /// What the helper watches, kept open until it has ended.
+    changes: Option<NameChanges>,
 }
 
 impl Control {
     fn new(socket: UnixStream) -> Self {
-        Self { socket, order: Vec::new(), sent: 0, received: Vec::new() }
+        Self { socket, order: Vec::new(), sent: 0, received: Vec::new(), changes: None }
     }
 
     /// Asks for the end of what is left; what the helper says of it before it ends.
@@ -85,6 +93,11 @@ impl Control {
                 Ok(None) | Err(_) => return None,
             }
         }
+    }
+
+    /// Closes the socket. What is returned is to be kept until the helper has ended.
+    pub(super) fn close(self) -> Option<NameChanges> {
+        self.changes
     }
 
     /// The next message; none when the helper has ended. May be dropped and called again.

@@ -17,6 +17,7 @@ mod escapes;
 mod handle;
 mod helper_process;
 mod known_secrets;
+mod name_changes;
 mod output;
 mod process;
 mod program;

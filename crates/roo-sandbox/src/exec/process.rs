@@ -353,8 +353,10 @@ impl ProcessGroup {
     /// Kills what is left and reaps it.
     pub(super) async fn kill(&mut self) {
         // A helper kills all that is below it, also what left the group, and ends last.
-        if self.control.take().is_some() {
+        if let Some(control) = self.control.take() {
+            let changes = control.close();
             self.child.reap().await;
+            drop(changes);
         }
         self.child.kill().await;
     }

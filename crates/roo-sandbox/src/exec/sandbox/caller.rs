@@ -77,6 +77,10 @@ pub(super) enum Unresolved {
     Fails(Errno),
     /// It means something to the caller alone, as in `/proc`.
     CallersOwn,
+    /// The command must not do that, whoever carries it out.
+    Refused(Errno),
+    /// What was to keep the command from it has been taken away for the moment.
+    Exposed,
 }
 
 impl From<Errno> for Unresolved {
@@ -158,7 +162,7 @@ impl Caller {
     pub(super) fn find(self, named: &GivenPath, follows: bool) -> Result<ResolvedFile, Unresolved> {
         let (base, rest) = self.base(named)?;
         let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        ResolvedFile::from_handle(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
+        ResolvedFile::from_handle(self.resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
     }
 
     /// Finds a name and the directory that holds it.
@@ -166,7 +170,7 @@ impl Caller {
         let (base, rest) = self.base(named)?;
         let (above, name) = split(&rest);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let directory = ResolvedFile::from_handle(resolve(base, above, flags, named.resolve)?)?;
+        let directory = ResolvedFile::from_handle(self.resolve(base, above, flags, named.resolve)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let there = match openat(&directory.handle, name, flags, Mode::empty()) {
             Ok(handle) => Some(ResolvedFile::from_handle(handle)?),
@@ -248,6 +252,68 @@ impl Caller {
         Some((std::str::from_utf8(number).ok()?.parse().ok()?, rest.unwrap_or_default()))
     }
 
+    /// Resolves what is left of a path.
+    fn resolve(
+        self,
+        base: OwnedFd,
+        rest: &[u8],
+        flags: OFlags,
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd, Unresolved> {
+        if rest.is_empty() {
+            return Ok(base);
+        }
+        // Through no link that means something else to this process than to the caller.
+        let with = resolve | ResolveFlags::NO_MAGICLINKS;
+        let path = path_of(rest.to_vec());
+        match rustix::io::retry_on_intr(|| {
+            openat2(base.as_fd(), &path, flags | OFlags::CLOEXEC, Mode::empty(), with)
+        }) {
+            Ok(handle) => Ok(handle),
+            Err(Errno::LOOP) if resolve.is_empty() => self.walk(base, rest, flags),
+            Err(Errno::LOOP) => Err(Unresolved::CallersOwn),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Resolves a path name by name, through links in `/proc` as the caller's.
+    fn walk(self, base: OwnedFd, rest: &[u8], flags: OFlags) -> Result<OwnedFd, Unresolved> {
+        let mut place = base;
+        let mut names = names_of(rest);
+        names.reverse();
+        let mut links = 0;
+        while let Some(name) = names.pop() {
+            let with = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let found = openat(&place, &name, with, Mode::empty())?;
+            let is_link = FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::Symlink;
+            if !is_link || (names.is_empty() && flags.contains(OFlags::NOFOLLOW)) {
+                place = found;
+                continue;
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            let target = match LinkTarget::find(self, &place, &name, &found)? {
+                LinkTarget::Handle(handle) => {
+                    place = handle;
+                    continue;
+                }
+                LinkTarget::Path(target) => target,
+            };
+            if target.starts_with(b"/") {
+                place = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            }
+            let target = names_of(&target);
+            names.extend(target.into_iter().rev());
+        }
+        let is_directory = FileType::from_raw_mode(fstat(&place)?.st_mode) == FileType::Directory;
+        if flags.contains(OFlags::DIRECTORY) && !is_directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        Ok(place)
+    }
+
     fn open_own(self, what: &str) -> Result<OwnedFd, Unresolved> {
         let path = format!("/proc/{}/{what}", self.0);
         openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
@@ -258,10 +324,18 @@ impl Caller {
     }
 
     fn open_descriptor(self, number: i32) -> Result<OwnedFd, Unresolved> {
-        self.open_own(&format!("fd/{number}")).map_err(|error| match error {
-            Unresolved::Fails(Errno::NOENT) => Errno::BADF.into(),
-            error => error,
-        })
+        match self.open_own(&format!("fd/{number}")) {
+            Err(Unresolved::Fails(Errno::NOENT)) => Err(Errno::BADF.into()),
+            // It forbids others to look, which the capability of this thread overrules.
+            Err(Unresolved::CallersOwn) => self.copy_descriptor(number).map_err(|_| Unresolved::CallersOwn),
+            opened => opened,
+        }
+    }
+
+    fn copy_descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
+        let process = self.status("Tgid:").and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+        let process = pidfd_open(process.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+        pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
     /// Returns the file that one of its file descriptors is open on.
@@ -276,9 +350,7 @@ impl Caller {
 
     /// A socket of its own, to be used in its place.
     pub(super) fn socket(self, number: i32) -> Result<OwnedFd, Errno> {
-        let process = self.status("Tgid:").and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-        let process = pidfd_open(process.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
-        let socket = pidfd_getfd(process, number, PidfdGetfdFlags::empty())?;
+        let socket = self.copy_descriptor(number)?;
         // Of a thread that shares its process's file descriptors; of others another file has that number.
         let stat = fstat(&socket)?;
         let own = readlinkat(CWD, format!("/proc/{}/fd/{number}", self.0), Vec::new())?;
@@ -355,20 +427,47 @@ impl Caller {
     }
 }
 
-/// Resolves what is left of a path, through no link that means something else to this process than to the caller.
-fn resolve(base: OwnedFd, rest: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Unresolved> {
-    if rest.is_empty() {
-        return Ok(base);
+/// What a link leads to.
+enum LinkTarget {
+    Path(Vec<u8>),
+    /// The file of a process, such as its working directory.
+    Handle(OwnedFd),
+}
+
+impl LinkTarget {
+    /// Finds where a link leads its caller, by the directory that holds it, its name and itself.
+    fn find(caller: Caller, directory: &OwnedFd, name: &[u8], link: &OwnedFd) -> Result<Self, Unresolved> {
+        let text = || readlinkat(link, "", Vec::new()).map(|text| Self::Path(text.into_bytes()));
+        if fstatfs(link)?.f_type != PROC_SUPER_MAGIC {
+            return Ok(text()?);
+        }
+        let above = readlinkat(CWD, format!("/proc/self/fd/{}", directory.as_raw_fd()), Vec::new())?;
+        let Some(below) = above.as_bytes().strip_prefix(b"/proc/") else {
+            let own = || caller.status("Tgid:").ok_or(Errno::SRCH);
+            return match name {
+                b"self" => Ok(Self::Path(own()?.into_bytes())),
+                b"thread-self" => Ok(Self::Path(format!("{}/task/{}", own()?, caller.0).into_bytes())),
+                _ => Ok(text()?),
+            };
+        };
+        let process = below.split(|&byte| byte == b'/').next().unwrap_or_default();
+        let process = std::str::from_utf8(process).ok().and_then(|number| number.parse().ok()).map(Caller);
+        let group = process.and_then(|process| process.status("Tgid:")).and_then(|text| text.parse().ok());
+        // This process's own files are not for commands, and the kernel says so.
+        if group.is_none_or(|group: u32| group == std::process::id()) {
+            return Err(Unresolved::CallersOwn);
+        }
+        match openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(handle) => Ok(Self::Handle(handle)),
+            Err(Errno::ACCESS | Errno::PERM) => Err(Unresolved::CallersOwn),
+            Err(error) => Err(error.into()),
+        }
     }
-    let with = resolve | ResolveFlags::NO_MAGICLINKS;
-    let rest = path_of(rest.to_vec());
-    match rustix::io::retry_on_intr(|| {
-        openat2(base.as_fd(), &rest, flags | OFlags::CLOEXEC, Mode::empty(), with)
-    }) {
-        Ok(handle) => Ok(handle),
-        Err(Errno::LOOP) => Err(Unresolved::CallersOwn),
-        Err(error) => Err(error.into()),
-    }
+}
+
+/// The names of a path, in order.
+fn names_of(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
 /// The directory of a path, and its last name with the slashes after it.

@@ -23,6 +23,7 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout, stdout};
 use rustix::termios::isatty;
+use rustix::thread::CapabilitySet;
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
@@ -32,8 +33,8 @@ use super::network::receive;
 use super::role::{OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH};
 use super::setup_failure::{SetupFailure, StepContext as _};
 use super::{
-    inherited, joined_network, landlock, mounts, namespaces, notifications, privileges, reaper, supervisor,
-    system_calls,
+    inherited, joined_network, landlock, mounts, namespaces, notifications, privileges, reaper, remounting,
+    supervisor, system_calls,
 };
 
 /// Argument of the helper that a helper starts.
@@ -99,47 +100,57 @@ fn outer(
     // The command may take its time to end; this process has to be there until then.
     reaper::outlive_requests_to_end().step("the signal mask")?;
     let sockets = enter()?;
+    let (ours, theirs) = UnixStream::pair().step("the socket between the helpers")?;
     #[expect(
         unsafe_code,
         reason = "the copy of a process with several threads could be left with a lock of another one"
     )]
     // SAFETY: the kernel lets only a process with one thread into another user namespace, as happened just now.
     match unsafe { fork() }.step("the next helper")? {
-        ForkResult::Child => init(control, sockets.map(File::from)),
+        ForkResult::Child => {
+            drop(ours);
+            init(control, &theirs, sockets.map(File::from))
+        }
         ForkResult::Parent { child } => {
-            drop(sockets);
+            drop((sockets, theirs));
+            // Without it the supervisor still keeps the command from writing.
+            let _ = remounting::keep(&ours);
             let _ = waitpid(child, None);
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn init(control: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFailure> {
+fn init(control: &UnixStream, outer: &UnixStream, sockets: Option<File>) -> Result<ExitCode, SetupFailure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
     privileges::be_the_first_to_go();
     take_streams(control)?;
+    let changes = receive(control).step("the notifications")?;
     let order = Order::read(control).step("the order")?;
     namespaces::copy_mounts()?;
     let kernel = mounts::build(&order)?;
+    remounting::hand_over(outer, changes, &kernel.held).step("the mounts")?;
     // One that is joined has it.
     if order.network == Network::Off && sockets.is_none() {
         namespaces::raise_loopback().step("the loopback")?;
     }
     namespaces::become_user(order.user, order.group, &kernel.proc)?;
     privileges::limit(&order.limits)?;
-    privileges::drop_capabilities()?;
+    // For the supervisor, which has to look at programs that let nobody else look at them.
+    privileges::drop_capabilities(CapabilitySet::SYS_PTRACE)?;
     let prepared = supervisor::prepare(kernel.captures).step("the supervisor")?;
     let landlock = landlock::restrict(&landlock::within_namespaces(&order), order.network)?;
     // It is bound as the command is, for which it makes calls; its own must not wait for it.
     let supervisor = match kernel.own_proc {
         true => {
             let sockets = SocketPolicy::new(&order, landlock, sockets);
-            Some(supervisor::start(&order, prepared, sockets).step("the supervisor")?)
+            Some(supervisor::start(&order, kernel.held.places, prepared, sockets).step("the supervisor")?)
         }
         // Without a /proc of its own it can't find where a path leads.
         false => None,
     };
+    privileges::drop_kept_capabilities()?;
     let seccomp = system_calls::filter(Mechanism::Namespaces, order.network)?;
     let listener = match supervisor {
         Some(supervisor) => notifications::listen().ok().map(|listener| (supervisor, listener)),
@@ -217,7 +228,7 @@ fn confine(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
     privileges::limit(&order.limits)?;
     let rules = landlock::alone(&order);
     // Before the capabilities go: what root can't read without them is needed by nobody.
-    privileges::drop_capabilities()?;
+    privileges::drop_capabilities(CapabilitySet::empty())?;
     let landlock = landlock::restrict(&rules, order.network)?;
     if landlock == 0 {
         return Err(io::Error::from(io::ErrorKind::Unsupported)).step("Landlock");

@@ -28,6 +28,8 @@ mod confinement;
 mod connections;
 mod credentials;
 #[cfg(target_os = "linux")]
+mod held_places;
+#[cfg(target_os = "linux")]
 mod helper;
 mod helper_program;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
@@ -53,6 +55,8 @@ mod probe;
 mod proxy_command;
 #[cfg(target_os = "linux")]
 mod reaper;
+#[cfg(target_os = "linux")]
+mod remounting;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
 mod role;
 #[cfg(target_os = "linux")]

@@ -4,24 +4,23 @@
 //! Places are opened without following any link and mounted on by handle, so that a directory which
 //! is swapped for a link meanwhile makes the start fail instead of moving a grant elsewhere.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags, fstat, fstatvfs,
-    openat2, statx,
-};
+use rustix::fs::{AtFlags, CWD, FileType, StatVfsMountFlags, StatxFlags, fstat, fstatvfs, statx};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
-    mount, mount_change, mount_remount, move_mount, open_tree, unmount,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount,
+    mount_change, mount_remount, move_mount, open_tree,
 };
 
 use super::confinement::{Access, Substitute};
+use super::held_places::{HeldPlace, Hold, open_place};
 use super::helper_protocol::{JsonPath, Order, Overlay};
 use super::setup_failure::{SetupFailure, StepContext as _};
 
@@ -68,6 +67,18 @@ pub(super) struct Kernel {
     pub proc: OwnedFd,
     /// Directory of a supervisor's captures, by handle alone.
     pub captures: Option<OwnedFd>,
+    pub held: Held,
+}
+
+/// Mounts that keep a command from what is at their places, and what they are made of. Nothing takes these handles away:
+/// they are of mounts that the command can't reach.
+pub(super) struct Held {
+    /// Outer ones first, each path once.
+    pub places: Vec<HeldPlace>,
+    /// A directory and a file that nobody can open.
+    pub closed_directory: OwnedFd,
+    pub closed_file: OwnedFd,
+    pub copies: Vec<OwnedFd>,
 }
 
 /// Builds the tree in this process's mount namespace.
@@ -86,22 +97,23 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     trees.extend(staged_trees(order, &overlays)?);
     replace_temporary(temporary)?;
     let mut sealed = replace_meeting_places(order)?;
-    make_devices(devices).step("the devices")?;
     // A place that always exists and gets its own mount in the end.
-    let staging = Path::new("/proc");
+    let staging = Path::new("/dev");
     tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
     let covers = Covers::make(staging).step("the covers")?;
-    sealed.extend(mount_places(order, trees, &covers)?);
-    attach_substitutes(substitutes)?;
+    let mut holds = BTreeMap::new();
+    sealed.extend(mount_places(order, trees, &covers, &mut holds)?);
+    let copies = attach_substitutes(substitutes, staging, &mut holds)?;
     mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
     seal(&sealed)?;
+    // Over the covers: to unmount them would take longer than all the rest.
+    make_devices(devices).step("the devices")?;
+    let places = holds.into_iter().map(|(path, hold)| HeldPlace { path: JsonPath(path), hold }).collect();
+    let Covers { directory: closed_directory, file: closed_file } = covers;
+    let held = Held { places, closed_directory, closed_file, copies };
     match proc {
-        Proc::Host(proc) => {
-            unmount(staging, UnmountFlags::DETACH).step("the covers")?;
-            Ok(Kernel { own_proc: false, process_limit: false, proc, captures })
-        }
-        // Over the covers: to unmount them would take longer than all the rest.
-        Proc::Fresh(fresh) => own_proc(&fresh, order.limits.processes, captures),
+        Proc::Host(proc) => Ok(Kernel { own_proc: false, process_limit: false, proc, captures, held }),
+        Proc::Fresh(fresh) => own_proc(&fresh, order.limits.processes, captures, held),
     }
 }
 
@@ -223,7 +235,7 @@ fn add_visible(order: &Order, overlays: &[(&Path, OwnedFd)], trees: &mut Vec<Pla
 fn attach_overlays(overlays: &[(&Path, OwnedFd)]) -> Result<(), SetupFailure> {
     overlays.iter().try_for_each(|(root, overlay)| {
         let what = named("the overlay over", root);
-        attach(overlay, &open(root).step(&what)?).step(&what)
+        attach(overlay, &open_place(root).step(&what)?).step(&what)
     })
 }
 
@@ -262,24 +274,40 @@ fn replace_meeting_places(order: &Order) -> Result<Vec<PathBuf>, SetupFailure> {
     Ok(replaced)
 }
 
-/// Mounts the copies and covers what is hidden, the outer ones first. Returns the covers that are to be sealed in the end.
-fn mount_places(order: &Order, trees: Vec<PlaceTree>, covers: &Covers) -> Result<Vec<PathBuf>, SetupFailure> {
+/// Mounts the copies and covers what is hidden, the outer ones first, and puts down what is held by that. Returns the covers
+/// that are to be sealed in the end.
+fn mount_places(
+    order: &Order,
+    trees: Vec<PlaceTree>,
+    covers: &Covers,
+    holds: &mut BTreeMap<PathBuf, Hold>,
+) -> Result<Vec<PathBuf>, SetupFailure> {
     let shown: Vec<PathBuf> = trees.iter().map(|tree| tree.path.clone()).collect();
     let mut places: Vec<(PathBuf, Access, Option<MountTree>)> =
         trees.into_iter().map(|PlaceTree { path, access, tree }| (path, access, Some(tree))).collect();
     places.extend(places_with(order, Access::None).map(|(path, access)| (path.to_owned(), access, None)));
     places.sort_by_key(|(path, access, _)| (path.components().count(), *access));
     let mut sealed = Vec::new();
-    for (path, _, tree) in places {
+    for (path, access, tree) in places {
         match tree {
-            Some(tree) => tree.attach_anew(&path).step(&named("the place", &path))?,
+            Some(tree) => {
+                tree.attach_anew(&path).step(&named("the place", &path))?;
+                // Also where another program has replaced it just now: then it is mounted anew.
+                if access == Access::Read {
+                    holds.insert(path, Hold::ReadOnly);
+                }
+            }
             None => {
                 let holes = shown.iter().map(PathBuf::as_path);
                 let holes: Vec<&Path> =
                     holes.filter(|hole| hole.starts_with(&path) && *hole != path).collect();
                 let keeps_names = is_within_grant(&path, order);
-                if covers.cover(&path, &holes, keeps_names).step(&named("hiding", &path))? {
-                    sealed.push(path);
+                let covered = covers.cover(&path, &holes, keeps_names).step(&named("hiding", &path))?;
+                if covered == Covered::ByOpenDirectory {
+                    sealed.push(path.clone());
+                }
+                if covered != Covered::NotThere {
+                    holds.insert(path, Hold::Closed);
                 }
             }
         }
@@ -287,17 +315,29 @@ fn mount_places(order: &Order, trees: Vec<PlaceTree>, covers: &Covers) -> Result
     Ok(sealed)
 }
 
-fn attach_substitutes(substitutes: Vec<SubstituteTree<'_>>) -> Result<(), SetupFailure> {
+/// Mounts the substitutes, and puts down what is held by that. Returns handles from which they can be mounted again, of mounts
+/// in the staging directory.
+fn attach_substitutes(
+    substitutes: Vec<SubstituteTree<'_>>,
+    staging: &Path,
+    holds: &mut BTreeMap<PathBuf, Hold>,
+) -> Result<Vec<OwnedFd>, SetupFailure> {
+    let mut copies = Vec::new();
     for (substitute, tree) in substitutes {
         let Some(tree) = tree else { continue };
-        let what = named("the substitute for", &substitute.place.0);
-        match open(&substitute.place.0) {
-            Ok(target) => tree.attach_to(&target).step(&what)?,
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+        let place = &substitute.place.0;
+        let what = named("the substitute for", place);
+        let target = match open_place(place) {
+            Ok(target) => target,
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
             Err(error) => return Err(error).step(&what),
-        }
+        };
+        tree.attach_anew(&staging.join(format!("copy-{}", copies.len()))).step(&what)?;
+        attach(&clone_tree(&tree.tree).step(&what)?, &target).step(&what)?;
+        holds.insert(place.clone(), Hold::copy(copies.len(), &tree.tree).step(&what)?);
+        copies.push(tree.tree);
     }
-    Ok(())
+    Ok(copies)
 }
 
 /// Makes directories read-only that replaced others.
@@ -328,19 +368,18 @@ fn tmpfs(directory: &Path, options: &CStr) -> io::Result<()> {
     Ok(mount("tmpfs", directory, "tmpfs", PLAIN, options)?)
 }
 
-/// Opens a place itself, through no link.
-fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::io::retry_on_intr(|| openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS))
-}
-
 /// A copy of one mount.
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
 /// Mounts a tree on a place.
-fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
+pub(super) fn attach(tree: &impl AsFd, target: &impl AsFd) -> rustix::io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    Ok(move_mount(tree, c"", target, c"", flags)?)
+    move_mount(tree, c"", target, c"", flags)
+}
+
+/// A copy of the mounts at and below a handle, not mounted anywhere yet.
+pub(super) fn clone_tree(of: &impl AsFd) -> rustix::io::Result<OwnedFd> {
+    open_tree(of, c"", CLONE | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE)
 }
 
 /// An overlay, not mounted anywhere yet.
@@ -361,7 +400,7 @@ fn stage(overlay: &Overlay) -> Result<OwnedFd, SetupFailure> {
         let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let mut handles = Vec::new();
         for (key, layer) in layers {
-            let handle = open(&layer.0)?;
+            let handle = open_place(&layer.0)?;
             // By handle: through no link, and whatever the characters of its path.
             fsconfig_set_string(&context, key, format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
             if key == "lowerdir" && fstatvfs(&handle)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
@@ -384,7 +423,7 @@ struct MountTree {
 impl MountTree {
     /// None where there is nothing, or a link.
     fn from_path(path: &Path) -> io::Result<Option<Self>> {
-        let place = match open(path) {
+        let place = match open_place(path) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             other => other?,
         };
@@ -392,8 +431,7 @@ impl MountTree {
         if kind == FileType::Symlink {
             return Ok(None);
         }
-        let flags = CLONE | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
-        let tree = match open_tree(&place, c"", flags) {
+        let tree = match clone_tree(&place) {
             Err(Errno::NOENT) => return Ok(None),
             tree => tree?,
         };
@@ -401,13 +439,13 @@ impl MountTree {
     }
 
     fn attach(&self, path: &Path) -> io::Result<()> {
-        self.attach_to(&open(path)?)
+        self.attach_to(&open_place(path)?)
     }
 
     /// Attaches it where something may have to be made to attach it to, in a directory that replaced
-    /// another.
+    /// another. Does nothing where it was removed meanwhile.
     fn attach_anew(&self, path: &Path) -> io::Result<()> {
-        let target = match open(path) {
+        let target = match open_place(path) {
             // Another program has removed it since it was copied, as git does with a work tree that isn't needed any more.
             Err(Errno::NOENT) if self.is_removed() => return Ok(()),
             Err(Errno::NOENT) => {
@@ -425,7 +463,7 @@ impl MountTree {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     made => made?,
                 }
-                open(path)?
+                open_place(path)?
             }
             other => other?,
         };
@@ -441,52 +479,63 @@ impl MountTree {
     }
 
     fn attach_to(&self, target: &impl AsFd) -> io::Result<()> {
-        attach(&self.tree, target)
+        Ok(attach(&self.tree, target)?)
     }
 }
 
 /// A directory and a file that nobody can open.
 struct Covers {
-    directory: PathBuf,
-    file: PathBuf,
+    directory: OwnedFd,
+    file: OwnedFd,
+}
+
+/// How a place was covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Covered {
+    /// Nothing is there to be covered.
+    NotThere,
+    Closed,
+    /// By a directory for other places, which is to be sealed when they are mounted.
+    ByOpenDirectory,
 }
 
 impl Covers {
     fn make(staging: &Path) -> io::Result<Self> {
         use std::os::unix::fs::PermissionsExt as _;
 
-        let covers = Self { directory: staging.join("directory"), file: staging.join("file") };
-        std::fs::create_dir(&covers.directory)?;
-        std::fs::File::create_new(&covers.file)?;
-        for cover in [&covers.directory, &covers.file] {
+        let (directory, file) = (staging.join("directory"), staging.join("file"));
+        std::fs::create_dir(&directory)?;
+        std::fs::File::create_new(&file)?;
+        for cover in [&directory, &file] {
             std::fs::set_permissions(cover, std::fs::Permissions::from_mode(0o0))?;
         }
-        Ok(covers)
+        Ok(Self { directory: open_place(&directory)?, file: open_place(&file)? })
     }
 
     /// Covers a place; what isn't there needs no cover. A directory in which other places lie gets an
-    /// empty one of its own, which is to be sealed when they are mounted: then it gives true. With `keeps_names`, what else
-    /// is in it is there, and nobody can open it: git would take it for deleted otherwise, and commit that.
-    fn cover(&self, path: &Path, holes: &[&Path], keeps_names: bool) -> io::Result<bool> {
-        let target = match open(path) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(false),
+    /// empty one of its own. With `keeps_names`, what else is in it is there, and nobody can open it: git would take it for
+    /// deleted otherwise, and commit that.
+    fn cover(&self, path: &Path, holes: &[&Path], keeps_names: bool) -> io::Result<Covered> {
+        let target = match open_place(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(Covered::NotThere),
             other => other?,
         };
         let cover = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
             // What it leads to is hidden where it is.
-            FileType::Symlink => return Ok(false),
+            FileType::Symlink => return Ok(Covered::NotThere),
             FileType::Directory if !holes.is_empty() => {
                 let others = if keeps_names { entries_beside(path, holes) } else { vec![] };
                 tmpfs(path, c"mode=0755,size=1m")?;
                 others.iter().try_for_each(|(path, is_directory)| make_closed(path, *is_directory))?;
-                return Ok(true);
+                return Ok(Covered::ByOpenDirectory);
             }
             FileType::Directory => &self.directory,
             _ => &self.file,
         };
-        match attach(&open_tree(CWD, cover, CLONE)?, &target) {
-            Err(_) if fstat(&target)?.st_nlink == 0 => Ok(false),
-            attached => attached.map(|()| false),
+        match attach(&clone_tree(cover)?, &target) {
+            // Another program has replaced it just now: it is covered anew.
+            Err(_) if fstat(&target)?.st_nlink == 0 => Ok(Covered::Closed),
+            attached => Ok(attached.map(|()| Covered::Closed)?),
         }
     }
 }
@@ -560,7 +609,7 @@ impl MountInfo {
 
     /// Returns whether its path leads to it, rather than to nothing or to a mount over it.
     fn is_reachable(&self) -> bool {
-        match open(&self.path) {
+        match open_place(&self.path) {
             Ok(place) => statx(place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
                 .is_ok_and(|found| found.stx_mnt_id == self.number),
             Err(_) => false,
@@ -623,16 +672,21 @@ fn fresh_proc() -> io::Result<OwnedFd> {
 }
 
 /// Mounts it, read-only, and sets the limit that is set there.
-fn own_proc(fresh: &OwnedFd, processes: u32, captures: Option<OwnedFd>) -> Result<Kernel, SetupFailure> {
+fn own_proc(
+    fresh: &OwnedFd,
+    processes: u32,
+    captures: Option<OwnedFd>,
+    held: Held,
+) -> Result<Kernel, SetupFailure> {
     let path = Path::new("/proc");
-    attach(fresh, &open(path).step("/proc")?).step("/proc")?;
+    attach(fresh, &open_place(path).step("/proc")?).step("/proc")?;
     let proc = open_tree(CWD, path, CLONE).step("/proc")?;
     // Before, this would set the limit of the whole machine.
     let process_limit = release() >= Some(OWN_PID_MAX)
         && std::fs::write("/proc/sys/kernel/pid_max", (processes + RESERVED_NUMBERS).to_string()).is_ok();
     let flags = MountFlags::BIND | MountFlags::RDONLY | PLAIN | MountFlags::NOEXEC;
     mount_remount(path, flags, c"").step("/proc")?;
-    Ok(Kernel { own_proc: true, process_limit, proc, captures })
+    Ok(Kernel { own_proc: true, process_limit, proc, captures, held })
 }
 
 /// The version of the kernel.

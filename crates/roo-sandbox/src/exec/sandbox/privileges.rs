@@ -35,8 +35,8 @@ pub(super) fn limit(limits: &Limits) -> Result<(), SetupFailure> {
     Ok(())
 }
 
-/// Gives up every capability and every way to get one, such as programs that run as their owner.
-pub(super) fn drop_capabilities() -> Result<(), SetupFailure> {
+/// Gives up every capability but the `kept` ones, and every way to get one, such as programs that run as their owner.
+pub(super) fn drop_capabilities(kept: CapabilitySet) -> Result<(), SetupFailure> {
     set_no_new_privs(true).step("no new privileges")?;
     clear_ambient_capability_set().or_else(unsupported).step("the ambient capabilities")?;
     for number in 0..64 {
@@ -54,6 +54,13 @@ pub(super) fn drop_capabilities() -> Result<(), SetupFailure> {
     set_capabilities_secure_bits(bits)
         .or_else(|error| if error == Errno::PERM { Ok(()) } else { Err(error) })
         .step("the secure bits")?;
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })
+        .step("the capabilities")
+}
+
+/// Gives up what this thread has kept; others that it started have it still.
+pub(super) fn drop_kept_capabilities() -> Result<(), SetupFailure> {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .step("the capabilities")

@@ -7,29 +7,32 @@
 //! nobody reads yet) that is no longer certain, and the journal says so.
 //!
 //! What must not be changed is held by mounts and Landlock, which bind the supervisor like the command, and what was
-//! changed is found by [`crate::changes`].
+//! changed is found by [`crate::changes`]. Where another program replaced a file that was mounted on, the supervisor lets the
+//! call wait until the mount is there again ([`super::remounting`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use nix::libc;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags, chmodat, fcntl_setfl,
-    fstatvfs, ftruncate, linkat, major, minor, mkdirat, mknodat, openat, readlinkat, renameat_with, statat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, chmodat, fcntl_setfl, ftruncate, linkat,
+    major, minor, mkdirat, mknodat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::umask;
 
 use super::caller::{Caller, DirectoryEntry, GivenPath, ResolvedFile, Target, Unresolved};
+use super::confinement::Access;
 use super::connections::{Connection, SocketPolicy, absolute_path, read_address};
+use super::held_places::{HeldPlace, Standing, is_read_only, open_place};
 use super::helper_protocol::{JsonPath, Order};
 use super::journal::{BeforeImage, JournalLine, Writer, path_of};
 use super::notifications::{CallAnswer, FCHMODAT2, Listener, Notification, SETXATTRAT};
@@ -48,6 +51,9 @@ const MOST_TOUCHED: usize = 1 << 20;
 const MOST_WAITING: usize = 64;
 /// Maximum number of attempts to open a file that appears or disappears each time.
 const ATTEMPTS: usize = 16;
+/// Time that a call waits for a mount that was taken away, and between two looks at it.
+const MOUNTING: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
 const TERMINAL: u32 = 5;
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
@@ -73,6 +79,8 @@ pub(super) struct Supervisor {
     fixed: Vec<PathBuf>,
     /// Paths that keep their place: no directory that leads to one is renamed.
     in_place: Vec<PathBuf>,
+    /// What is mounted on places; none for those that may be written.
+    held: HashMap<PathBuf, Option<HeldPlace>>,
     /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
     /// Recorded paths, and whether with all below them.
@@ -100,6 +108,7 @@ pub(super) fn prepare(captures: Option<OwnedFd>) -> io::Result<Prepared> {
 /// before its calls would wait for a supervisor.
 pub(super) fn start(
     order: &Order,
+    held: Vec<HeldPlace>,
     Prepared(writer): Prepared,
     sockets: SocketPolicy,
 ) -> io::Result<Sender<Listener>> {
@@ -122,6 +131,7 @@ pub(super) fn start(
         git_history: paths(&order.git_history),
         fixed: paths(&order.fixed),
         in_place: paths(&order.in_place),
+        held: held_by_path(order, held),
         captured: HashMap::new(),
         touched: HashMap::new(),
         touched_files: HashSet::new(),
@@ -226,21 +236,37 @@ impl Supervisor {
     /// The answer to a call; none where it comes later.
     fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> Option<CallAnswer> {
         let call = SupervisedCall { listener, notification, caller: Caller(notification.thread) };
-        let decided = match notification.call {
-            libc::SYS_connect => return self.connect(&call),
-            libc::SYS_bind => self.bind(&call),
-            _ => self.look(&call),
-        };
-        Some(match decided {
-            Ok(answer) => answer,
-            Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
-            Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
-            Err(Unresolved::Fails(error)) => CallAnswer::Fail(error),
-        })
+        if notification.call == libc::SYS_connect {
+            return self.connect(&call);
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            let decided = match self.look(&call) {
+                Err(Unresolved::CallersOwn)
+                    if may_change_names_or_contents(&call) && self.is_any_exposed() =>
+                {
+                    Err(Unresolved::Exposed)
+                }
+                decided => decided,
+            };
+            return Some(match decided {
+                Ok(answer) => answer,
+                Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
+                Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
+                Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => CallAnswer::Fail(error),
+                Err(Unresolved::Exposed) if waited < MOUNTING => {
+                    std::thread::sleep(LOOK_AGAIN);
+                    waited += LOOK_AGAIN;
+                    continue;
+                }
+                Err(Unresolved::Exposed) => CallAnswer::Fail(Errno::ACCESS),
+            });
+        }
     }
 
     fn look(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
         match call.notification.call {
+            libc::SYS_bind => self.bind(call),
             libc::SYS_openat => self.open(call, call.at(0, 1)?, opening(call.integer(2), call.mode(3))),
             libc::SYS_openat2 => self.open_how(call),
             libc::SYS_truncate => self.truncate(call),
@@ -259,7 +285,7 @@ impl Supervisor {
             libc::SYS_symlinkat => self.make_link(call, &call.text(0)?, &call.at(1, 2)?),
             libc::SYS_linkat => {
                 let follows = call.integer(4) & libc::AT_SYMLINK_FOLLOW != 0;
-                Ok(self.link(call, &call.at(0, 1)?, &call.at(2, 3)?, follows))
+                self.link(call, &call.at(0, 1)?, &call.at(2, 3)?, follows)
             }
             libc::SYS_renameat2 => self.rename(call, &call.at(0, 1)?, &call.at(2, 3)?, call.integer(4)),
             #[cfg(not(target_arch = "riscv64"))]
@@ -284,7 +310,7 @@ impl Supervisor {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_symlink => self.make_link(call, &call.text(0)?, &call.here(1)?),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link => Ok(self.link(call, &call.here(0)?, &call.here(1)?, false)),
+            libc::SYS_link => self.link(call, &call.here(0)?, &call.here(1)?, false),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => self.rename(call, &call.here(0)?, &call.here(1)?, 0),
             // Access lists can change the mode, and subvolumes bring names: what is seldom used is not looked at.
@@ -377,6 +403,7 @@ impl Supervisor {
                 },
                 Target::Missing(entry) if self.is_fixed(&entry.path) => return Err(Errno::ACCESS.into()),
                 Target::Missing(entry) => {
+                    self.check_held(&entry.path, &entry.directory)?;
                     if !self.is_refused(&entry.path, &entry.directory) {
                         self.touch(&entry.path, false)?;
                         self.is_own(&entry.path);
@@ -480,6 +507,9 @@ impl Supervisor {
             }
             self.about_to_change(found, true)?;
         }
+        if self.is_mounted_on(&entry) {
+            return Ok(CallAnswer::Fail(Errno::BUSY));
+        }
         self.perform(|| unlinkat(&entry.directory, &entry.name, flags))
     }
 
@@ -522,6 +552,7 @@ impl Supervisor {
         if self.is_fixed(&entry.path) {
             return Err(Errno::ACCESS.into());
         }
+        self.check_held(&entry.path, &entry.directory)?;
         if !self.is_refused(&entry.path, &entry.directory) {
             self.touch(&entry.path, false)?;
             self.is_own(&entry.path);
@@ -588,12 +619,17 @@ impl Supervisor {
             // As for a directory that is mounted on.
             return Ok(CallAnswer::Fail(Errno::BUSY));
         }
+        self.check_held(&source.path, &moved.handle)?;
         if self.configurations.contains(&target.path) {
-            return Ok(match replace_configuration(moved, &target.path) {
+            let copy = open_place(&target.path)?;
+            self.check_held(&target.path, &copy)?;
+            return Ok(match replace_configuration(moved, &copy) {
                 Ok(()) => CallAnswer::Done(0),
                 Err(error) => CallAnswer::Fail(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             });
         }
+        let displaced = target.there.as_ref().map_or(&target.directory, |there| &there.handle);
+        self.check_held(&target.path, displaced)?;
         let is_refused = self.is_refused(&source.path, &source.directory)
             | self.is_refused(&target.path, &target.directory);
         if !is_refused {
@@ -605,6 +641,9 @@ impl Supervisor {
                 self.about_to_change(displaced, true)?;
             }
             let holds = moved.is_directory() || target.there.as_ref().is_some_and(ResolvedFile::is_directory);
+            if self.is_mounted_on(&source) || self.is_mounted_on(&target) {
+                return Ok(CallAnswer::Fail(Errno::BUSY));
+            }
             self.touch(&source.path, holds)?;
             self.touch(&target.path, holds)?;
             if moved.is_directory() && self.may_hold_repositories(&target.path) {
@@ -632,7 +671,7 @@ impl Supervisor {
         from: &GivenPath,
         to: &GivenPath,
         follows: bool,
-    ) -> CallAnswer {
+    ) -> Result<CallAnswer, Unresolved> {
         let mut linked = || -> Result<(), Unresolved> {
             let (source, target) = (call.caller.find(from, follows)?, call.caller.entry(to)?);
             call.check()?;
@@ -645,6 +684,8 @@ impl Supervisor {
             if self.is_fixed(&target.path) {
                 return Err(Errno::ACCESS.into());
             }
+            self.check_held(&source.path, &source.handle)?;
+            self.check_held(&target.path, &target.directory)?;
             if self.is_refused(&target.path, &target.directory) {
                 return Err(Errno::ROFS.into());
             }
@@ -657,9 +698,10 @@ impl Supervisor {
             Ok(linkat(CWD, source.by_handle(), directory, name, AtFlags::SYMLINK_FOLLOW)?)
         };
         match linked() {
-            Ok(()) => CallAnswer::Done(0),
-            Err(Unresolved::Fails(error)) => CallAnswer::Fail(error),
-            Err(Unresolved::CallersOwn) => CallAnswer::Fail(Errno::XDEV),
+            Ok(()) => Ok(CallAnswer::Done(0)),
+            Err(Unresolved::Fails(error)) => Ok(CallAnswer::Fail(error)),
+            Err(Unresolved::CallersOwn) => Ok(CallAnswer::Fail(Errno::XDEV)),
+            Err(error) => Err(error),
         }
     }
 
@@ -668,6 +710,9 @@ impl Supervisor {
         let address = read_address(call.caller, call.argument(1), call.argument(2))?;
         let binding = self.sockets.binding(call.caller, call.integer(0), address)?;
         call.check()?;
+        if let Some((entry, _)) = &binding.entry {
+            self.check_held(&entry.path, &entry.directory)?;
+        }
         if let Some((entry, _)) = &binding.entry
             && !self.is_refused(&entry.path, &entry.directory)
         {
@@ -696,9 +741,9 @@ impl Supervisor {
         match connection {
             Ok(connection) if connection.may_block() => self.connect_later(call, connection),
             Ok(connection) => Some(connected(&connection)),
-            Err(Unresolved::Fails(error)) => Some(CallAnswer::Fail(error)),
+            Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => Some(CallAnswer::Fail(error)),
             // What can't be looked at may lead anywhere.
-            Err(Unresolved::CallersOwn) => Some(CallAnswer::Fail(Errno::ACCESS)),
+            Err(Unresolved::CallersOwn | Unresolved::Exposed) => Some(CallAnswer::Fail(Errno::ACCESS)),
         }
     }
 
@@ -781,7 +826,8 @@ impl Supervisor {
     }
 
     /// Puts down what is there before it changes, and keeps it if nobody has yet.
-    fn about_to_change(&mut self, found: &ResolvedFile, with_content: bool) -> Result<(), Errno> {
+    fn about_to_change(&mut self, found: &ResolvedFile, with_content: bool) -> Result<(), Unresolved> {
+        self.check_held(&found.path, &found.handle)?;
         if self.is_refused(&found.path, &found.handle) || !self.is_tracked(&found.path) {
             return Ok(());
         }
@@ -876,6 +922,34 @@ impl Supervisor {
         !stays && !is_transient(&source.path) && !caller.is_git()
     }
 
+    /// Fails where a file is at a held place, or below one, and not in what is mounted there.
+    fn check_held(&self, path: &Path, handle: &OwnedFd) -> Result<(), Unresolved> {
+        let Some(place) = self.held_place(path) else { return Ok(()) };
+        if is_read_only(handle) || place.shows(handle) {
+            return Ok(());
+        }
+        match place.standing() {
+            // It was there when the command began, so that the command could not have made it.
+            Standing::Missing => Err(Unresolved::Refused(Errno::ACCESS)),
+            Standing::Held | Standing::Exposed => Err(Unresolved::Exposed),
+        }
+    }
+
+    /// Returns whether an entry is a held place itself, which the kernel neither removes nor replaces. A call that acts by name
+    /// must not depend on that: another program may take the mount away at any time.
+    fn is_mounted_on(&self, entry: &DirectoryEntry) -> bool {
+        self.held.get(&entry.path).is_some_and(Option::is_some) && !is_read_only(&entry.directory)
+    }
+
+    /// The innermost place that holds what is at a path, if any.
+    fn held_place(&self, path: &Path) -> Option<&HeldPlace> {
+        path.ancestors().find_map(|above| self.held.get(above))?.as_ref()
+    }
+
+    fn is_any_exposed(&self) -> bool {
+        self.held.values().flatten().any(|place| place.standing() == Standing::Exposed)
+    }
+
     fn is_fixed(&self, path: &Path) -> bool {
         self.fixed.iter().any(|fixed| fixed == path)
     }
@@ -897,9 +971,7 @@ impl Supervisor {
 
     /// Returns whether the file system of a handle can't be written, which is put down of a path there.
     fn is_refused(&mut self, path: &Path, handle: &OwnedFd) -> bool {
-        let is_read_only =
-            fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
-        if !is_read_only {
+        if !is_read_only(handle) {
             return false;
         }
         if !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
@@ -925,6 +997,12 @@ impl Supervisor {
     }
 }
 
+/// Returns whether a call could change more than attributes.
+fn may_change_names_or_contents(call: &SupervisedCall<'_>) -> bool {
+    let attributes = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT];
+    !attributes.contains(&call.notification.call)
+}
+
 /// Gives a caller a file that was opened for it.
 fn give(call: &SupervisedCall<'_>, file: OwnedFd, flags: OFlags) -> Result<CallAnswer, Unresolved> {
     let number = call.listener.give(call.notification, file, flags.contains(OFlags::CLOEXEC))?;
@@ -944,6 +1022,14 @@ fn opening(flags: i32, mode: Mode) -> Opening {
 
 fn unlink_flags(flags: i32) -> AtFlags {
     AtFlags::from_bits_retain(flags.cast_unsigned())
+}
+
+/// The places of an order, with what is mounted on those that are held.
+fn held_by_path(order: &Order, held: Vec<HeldPlace>) -> HashMap<PathBuf, Option<HeldPlace>> {
+    let writable = order.places.iter().filter(|(_, access)| *access <= Access::Staged);
+    let mut places: HashMap<_, _> = writable.map(|(place, _)| (place.0.clone(), None)).collect();
+    places.extend(held.into_iter().map(|place| (place.path.0.clone(), Some(place))));
+    places
 }
 
 /// Returns the identity of the file at a path, if any.
@@ -983,13 +1069,14 @@ fn is_transient(path: &Path) -> bool {
 
 /// Writes what a file holds into a private copy, in place, and removes the file: what git does when it replaces its
 /// configuration.
-fn replace_configuration(source: &ResolvedFile, target: &Path) -> io::Result<()> {
+fn replace_configuration(source: &ResolvedFile, copy: &OwnedFd) -> io::Result<()> {
     let mut text = Vec::new();
     source.reopen()?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LARGEST_CONFIGURATION {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    File::from(openat(CWD, target, flags, Mode::empty())?).write_all(&text)?;
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
+    let copy = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    File::from(openat(CWD, copy, flags, Mode::empty())?).write_all(&text)?;
     Ok(unlinkat(CWD, &source.path, AtFlags::empty())?)
 }

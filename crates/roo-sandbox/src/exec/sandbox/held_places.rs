@@ -1,0 +1,106 @@
+//! Places that a command can't write or look into for what is mounted on them, and whether it still is: when another
+//! program replaces or moves a file, the kernel takes away what is mounted on it, or moves that along.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags,
+    fstatvfs, makedev, openat2, statx,
+};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::helper_protocol::JsonPath;
+
+/// A place, with what is mounted on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HeldPlace {
+    pub path: JsonPath,
+    pub hold: Hold,
+}
+
+/// What a command finds at a held place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Hold {
+    /// What is there, which can't be written.
+    ReadOnly,
+    /// Something that nobody can open.
+    Closed,
+    /// A private copy.
+    Copy {
+        /// Index among the handles of copies.
+        number: usize,
+        device: u64,
+        inode: u64,
+    },
+}
+
+/// State of a held place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Held,
+    /// The command finds what it should not.
+    Exposed,
+    /// Nothing is there.
+    Missing,
+}
+
+impl Hold {
+    /// That of a copy, by its handle.
+    pub(super) fn copy(number: usize, handle: &impl AsFd) -> rustix::io::Result<Self> {
+        let found = look(handle)?;
+        Ok(Self::Copy { number, device: device_of(&found), inode: found.stx_ino })
+    }
+}
+
+impl HeldPlace {
+    pub(super) fn standing(&self) -> Standing {
+        match open_place(&self.path.0) {
+            Ok(handle) if self.is_mounted(&handle) => Standing::Held,
+            // Within another one that is closed.
+            Err(Errno::ACCESS) => Standing::Held,
+            Ok(_) => Standing::Exposed,
+            Err(_) => Standing::Missing,
+        }
+    }
+
+    /// Returns whether a file was reached through what is mounted here.
+    pub(super) fn shows(&self, file: &OwnedFd) -> bool {
+        let Ok(place) = open_place(&self.path.0) else { return false };
+        let mount = |handle: &OwnedFd| look(handle).map(|found| found.stx_mnt_id);
+        self.is_mounted(&place) && mount(&place).is_ok_and(|held| mount(file) == Ok(held))
+    }
+
+    fn is_mounted(&self, handle: &OwnedFd) -> bool {
+        let Ok(found) = look(handle) else { return false };
+        if !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            return false;
+        }
+        match self.hold {
+            Hold::ReadOnly => is_read_only(handle),
+            Hold::Closed => true,
+            Hold::Copy { device, inode, .. } => (device_of(&found), found.stx_ino) == (device, inode),
+        }
+    }
+}
+
+/// Opens a place itself, through no link.
+pub(super) fn open_place(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::io::retry_on_intr(|| openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS))
+}
+
+/// Returns whether nothing can be written through the mount of a handle.
+pub(super) fn is_read_only(handle: &OwnedFd) -> bool {
+    fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+fn look(handle: &impl AsFd) -> rustix::io::Result<Statx> {
+    statx(handle, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::MNT_ID)
+}
+
+fn device_of(found: &Statx) -> u64 {
+    makedev(found.stx_dev_major, found.stx_dev_minor)
+}

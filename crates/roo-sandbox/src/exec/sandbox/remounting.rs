@@ -1,0 +1,168 @@
+//! Mounting anew what keeps a command from its held places, by the helper that is outside of the command's process
+//! namespace and has the privilege.
+//!
+//! When an editor or git outside replaces a file by name, what was mounted on it is gone from the command's mount
+//! namespace. This process hears of it with inotify(7) and mounts it again. Writing in between is refused by the
+//! [`super::supervisor`]; for reading there are the microseconds until this process runs.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::libc;
+use nix::sched::{CloneFlags, setns};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{AtFlags, FileType, fstat};
+use rustix::io::Errno;
+
+use super::held_places::{HeldPlace, Hold, Standing, open_place};
+use super::mounts::{Held, attach, clone_tree};
+use super::network::{receive, send};
+
+/// The most copies that are mounted anew.
+const MOST_COPIES: usize = 32;
+/// The longest list of places, in bytes.
+const LONGEST: u32 = 64 << 20;
+/// The longest names come with less.
+const EVENTS: usize = 16 << 10;
+
+/// Changes in a directory by which a name in it means something else.
+const NAMES_CHANGE: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW);
+
+/// Tells the other helper what is mounted where in this process's mount namespace, and gives it the queue of notifications.
+pub(super) fn hand_over(socket: &UnixStream, changes: Vec<OwnedFd>, held: &Held) -> io::Result<()> {
+    let namespace = File::open("/proc/self/ns/mnt")?;
+    let places = serde_json::to_vec(&held.places)?;
+    let length = u32::try_from(places.len()).map_err(io::Error::other)?;
+    let mut stream = socket;
+    stream.write_all(&length.to_le_bytes())?;
+    stream.write_all(&places)?;
+    let copies = held.copies.iter().take(MOST_COPIES);
+    let handles = [&held.closed_directory, &held.closed_file].into_iter().chain(copies);
+    let first = changes.iter().take(1).map(OwnedFd::as_fd).chain([namespace.as_fd()]);
+    let handles: Vec<BorrowedFd<'_>> = first.chain(handles.map(OwnedFd::as_fd)).collect();
+    send(socket, &handles)
+}
+
+/// Takes what the other helper hands over and keeps it mounted until that one is gone.
+pub(super) fn keep(socket: &UnixStream) -> io::Result<()> {
+    let mut stream = socket;
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length).min(LONGEST);
+    let mut places = vec![0; usize::try_from(length).unwrap_or_default()];
+    stream.read_exact(&mut places)?;
+    let mut handles = receive(socket)?.into_iter();
+    let (Some(changes), Some(namespace), Some(closed_directory), Some(closed_file)) =
+        (handles.next(), handles.next(), handles.next(), handles.next())
+    else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let places = serde_json::from_slice(&places)?;
+    setns(namespace, CloneFlags::CLONE_NEWNS)?;
+    let held = Held { places, closed_directory, closed_file, copies: handles.collect() };
+    watch(&changes, &held.places);
+    let names: BTreeSet<&OsStr> = held.places.iter().flat_map(|place| place.path.0.iter()).collect();
+    loop {
+        mount_missing(&held, &changes);
+        if !wait(socket, &changes, &names)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Watches all directories that lead to these places. One that is gone or can't be watched is left out.
+fn watch<'a>(changes: &OwnedFd, places: impl IntoIterator<Item = &'a HeldPlace>) {
+    let places = places.into_iter();
+    let directories: BTreeSet<&Path> = places.flat_map(|place| place.path.0.ancestors().skip(1)).collect();
+    for directory in directories {
+        let _ = inotify::add_watch(changes, directory, NAMES_CHANGE);
+    }
+}
+
+/// Waits until one of the names changes; false when the other helper is gone.
+fn wait(socket: &UnixStream, changes: &OwnedFd, names: &BTreeSet<&OsStr>) -> io::Result<bool> {
+    loop {
+        let mut watched = [PollFd::new(socket, PollFlags::RDHUP), PollFd::new(changes, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut watched, None))?;
+        if watched.first().is_none_or(|socket| !socket.revents().is_empty()) {
+            return Ok(false);
+        }
+        if have_changed(changes, names) {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads all that is there to be read.
+fn have_changed(changes: &OwnedFd, names: &BTreeSet<&OsStr>) -> bool {
+    let mut space = [MaybeUninit::uninit(); EVENTS];
+    let mut reader = Reader::new(changes, &mut space);
+    let mut have_changed = false;
+    while let Ok(event) = reader.next() {
+        let name = event.file_name().map(CStr::to_bytes).map(OsStr::from_bytes);
+        have_changed |= event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+            || name.is_some_and(|name| names.contains(name));
+    }
+    have_changed
+}
+
+fn mount_missing(held: &Held, changes: &OwnedFd) {
+    for place in held.places.iter().filter(|place| place.standing() == Standing::Exposed) {
+        // What has been replaced again meanwhile is told by the next event.
+        let _ = mount_anew(held, place);
+        watch(changes, [place]);
+    }
+}
+
+fn mount_anew(held: &Held, place: &HeldPlace) -> rustix::io::Result<()> {
+    let target = open_place(&place.path.0)?;
+    let closed = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
+        // What it leads to is held where it is.
+        FileType::Symlink => return Ok(()),
+        FileType::Directory => &held.closed_directory,
+        _ => &held.closed_file,
+    };
+    let wanted = match place.hold {
+        Hold::Closed => clone_tree(closed),
+        Hold::ReadOnly => clone_tree(&target).and_then(|tree| make_read_only(&tree).map(|()| tree)),
+        Hold::Copy { number, .. } => held.copies.get(number).ok_or(Errno::NOENT).and_then(clone_tree),
+    };
+    let attached = wanted.and_then(|tree| attach(&tree, &target));
+    // Better nothing than what the command should not find.
+    attached.or_else(|_| attach(&clone_tree(closed)?, &target))
+}
+
+/// Makes a tree that is mounted nowhere yet read-only, with all that is mounted in it (mount_setattr(2)).
+#[allow(unsafe_code, reason = "neither nix nor rustix wraps this call")]
+fn make_read_only(tree: &OwnedFd) -> rustix::io::Result<()> {
+    let attributes =
+        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let flags = AtFlags::EMPTY_PATH.bits() | libc::AT_RECURSIVE.cast_unsigned();
+    // SAFETY: the kernel reads a structure of just this type and size, and a text that ends with NUL.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            std::ptr::from_ref(&attributes),
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
