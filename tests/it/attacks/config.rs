@@ -166,6 +166,40 @@ fn no_command_changes_what_steers_agents() {
     }
 }
 
+/// Bringing back what one command changed replaces the file that another one's copy is mounted on, and so does a git outside.
+#[test]
+fn no_command_writes_a_git_configuration_that_others_replace_meanwhile() {
+    let ground = Ground::new();
+    let git = |arguments: &[&str]| {
+        let done = ground.within(Command::new("git")).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let now = ground.read("ws/.git/config");
+        assert!(!now.contains("fsmonitor"), "{now}");
+    };
+    git(&["init", "-q"]);
+    let line = "touch src/ready; for i in $(seq 20000); do [ -e src/stop ] && exit; \
+                printf '[core]\\n\\tfsmonitor = evil\\n' >>.git/config; sleep 0.002; done";
+    let params = json!({ "command": line }).to_string();
+    let mut poisoning =
+        ground.program().args(["tool", "execute_command", "--params", &params, "--allow"]).spawn().unwrap();
+    while !ground.at("ws/src/ready").exists() {
+        assert!(poisoning.try_wait().unwrap().is_none(), "it doesn't run");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    ground.run("git config branch.f.description hello");
+    for name in 0..30 {
+        git(&["config", "user.name", &name.to_string()]);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    ground.write("ws/src/stop", "");
+    poisoning.wait().unwrap();
+    let now = ground.read("ws/.git/config");
+    assert!(
+        now.contains("[branch \"f\"]") && now.contains("name = 29") && !now.contains("fsmonitor"),
+        "{now}"
+    );
+}
+
 #[test]
 fn what_its_place_protects_or_hides_is_not_moved_with_a_directory_above_it() {
     let ground = Ground::new();

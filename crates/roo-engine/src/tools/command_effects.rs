@@ -279,7 +279,6 @@ pub(super) async fn after(
         } = before;
         drop(layers);
         let others = OtherWriters { begun, written: workspace.written_since(&since), turn };
-        let settled = git.settle(&watch.store);
         let journal = captured.as_ref().map(Captured::journal).transpose();
         let (journal, unreadable) = match journal {
             Ok(journal) => (journal.unwrap_or_default(), None),
@@ -287,6 +286,12 @@ pub(super) async fn after(
                 (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
             }
         };
+        // Otherwise nothing kept the command from a configuration that others replaced meanwhile.
+        let exposed = match journal.is_carried_out() {
+            true => GitOutcome::default(),
+            false => git.settle_exposed(&watch.store),
+        };
+        let settled = exposed.and(git.settle(&watch.store));
         let scratch = recording.scratch_now().into_iter();
         let scratch = scratch.filter_map(|(root, path)| Some(watch.roots.get(root)?.join(path)));
         let built = git.settle_build_output(&scratch.collect::<Vec<_>>(), begun, &journal, &watch.store);

@@ -121,7 +121,8 @@ impl GitOutcome {
 impl GitGuard {
     /// Looks at the git directories of a workspace with these folders before a command, and at the directories of `hooks` that
     /// tools generate. `private` is a directory for copies of configurations and of these, where the sandbox can show them;
-    /// `holds` says whether it keeps what is guarded from being written.
+    /// `holds` says whether it keeps what is guarded from being written: as long as others leave it where it is, and with a
+    /// supervisor, which is there where there are copies, whatever they do.
     ///
     /// # Errors
     /// When something can't be read or copied: then a command must not run.
@@ -137,7 +138,7 @@ impl GitGuard {
         for directory in directories {
             directory.make_guarded_directories();
             for path in directory.guarded().into_iter().filter(|path| seen.insert(path.clone())) {
-                let state = Guarded::from_path(&path, holds)?;
+                let state = Guarded::from_path(&path, holds && private.is_some())?;
                 guard.guarded.push((path, state));
             }
             let file = directory.configuration();
@@ -206,6 +207,19 @@ impl GitGuard {
             is_writable: true,
         });
         copies.chain(hooks).collect()
+    }
+
+    /// Undoes what may not stay of the configurations themselves, where a command that was shown copies may have written them
+    /// all the same. To be called before [`Self::settle`]. Runs git where a configuration changed.
+    pub(crate) fn settle_exposed(&self, store: &Store) -> GitOutcome {
+        let mut outcome = GitOutcome::default();
+        for configuration in self.configurations.iter().filter(|configuration| configuration.copy.is_some()) {
+            match configuration.itself().settle(store, &self.roots) {
+                Ok(withheld) => outcome.withheld.extend(withheld),
+                Err(error) => outcome.failed.push((configuration.file.clone(), error.to_string())),
+            }
+        }
+        outcome
     }
 
     /// Brings back what may stay of the configurations, and undoes what may not stay of the rest. All processes of the
@@ -458,6 +472,11 @@ impl Configuration {
         }
     }
 
+    /// The file without its copy.
+    fn itself(&self) -> Self {
+        Self { file: self.file.clone(), text: self.text.clone(), mode: self.mode, copy: None }
+    }
+
     /// Returns its values before the command.
     fn values(&self, store: &Store, roots: &[PathBuf]) -> io::Result<config::Values> {
         config::read(store.private_file(&self.text)?.path(), roots)
@@ -704,6 +723,18 @@ mod tests {
             fixture.text("w/.git/config").contains("mine")
                 && !fixture.text("w/.git/config").contains("other")
         );
+    }
+
+    #[test]
+    fn what_was_written_beside_a_private_copy_does_not_stay() {
+        let fixture = Fixture::new();
+        let guard = fixture.begin(true);
+        fixture.run("cd w && git config branch.new.remote origin");
+        assert_eq!(withheld(&guard.settle_exposed(&fixture.store)), [""; 0]);
+        fixture.run("cd w && git config core.fsmonitor evil");
+        assert_eq!(withheld(&guard.settle_exposed(&fixture.store)), ["config: core.fsmonitor"]);
+        assert!(!fixture.text("w/.git/config").contains("evil"));
+        assert_eq!(withheld(&guard.settle(&fixture.store)), [""; 0]);
     }
 
     #[test]

@@ -157,6 +157,8 @@ pub struct Journal {
     except: Vec<PathBuf>,
     /// True if the supervisor carried out all that it was told of.
     is_complete: bool,
+    /// True if the supervisor carried out calls at all.
+    is_carried_out: bool,
 }
 
 impl Journal {
@@ -193,6 +195,7 @@ impl Journal {
                     journal.complete_below = roots.into_iter().map(|place| place.0).collect();
                     journal.except = except.into_iter().map(|place| place.0).collect();
                     journal.is_complete = true;
+                    journal.is_carried_out = true;
                 }
                 Ok(JournalLine::LeftToKernel) => is_broken = true,
                 Err(_) => {
@@ -241,6 +244,11 @@ impl Journal {
     /// Returns whether the supervisor has put down all that the command did of what it was to put down.
     pub fn is_complete(&self) -> bool {
         self.is_complete
+    }
+
+    /// Returns whether the supervisor carried out the command's calls, but for those that it left to the kernel.
+    pub fn is_carried_out(&self) -> bool {
+        self.is_carried_out
     }
 
     /// The content of a file as it was, where it was kept.
