@@ -406,6 +406,26 @@ fn a_fork_in_a_worktree_works_there_and_is_compared_with_the_other() {
 }
 
 #[test]
+fn a_command_that_ends_later_leaves_the_worktree_of_a_fork() {
+    let (project, task) = repository();
+    let line = "touch begun; until [ -e go ]; do sleep 0.1; done; rm begun go";
+    let parameters = json!({ "command": line }).to_string();
+    let command = ["tool", "execute_command", "--allow", "--params", &parameters];
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| project.succeed(&command));
+        while !project.folder().join("begun").exists() {
+            assert!(!running.is_finished(), "it did not wait");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let said = project.succeed(&["tasks", "fork", &task, "--worktree"]);
+        project.write("go", "");
+        let told = running.join().unwrap();
+        assert!(!told.contains("undone"), "{told}");
+        git(&folder_of(&project, said.split_whitespace().next().unwrap()), &["status"]);
+    });
+}
+
+#[test]
 fn a_program_that_is_configured_for_worktrees_alone_does_not_run() {
     let (project, task) = repository();
     let git = project.folder().join(".git");

@@ -483,3 +483,24 @@ fn a_command_adds_no_program_to_a_rebase_that_is_under_way() {
     workshop.both("git rebase -q --exec 'echo ran >>ran' HEAD~1 && cat ran");
     workshop.same(STATE);
 }
+
+#[test]
+fn what_others_do_with_git_while_a_command_runs_stays() {
+    let workshop = repository();
+    let act = || {
+        let line = "git -c protocol.file.allow=always submodule -q add ./. sub && git commit -qm sub && \
+                    git -C sub config core.pager less && printf '#!/bin/sh\n' >.git/modules/sub/hooks/pre-commit && \
+                    git worktree add -q ../theirs && \
+                    GIT_SEQUENCE_EDITOR='sed -i -e \"1i break\" -e \"\\$a exec echo ran >ran\"' git rebase -q -i HEAD~1";
+        let (code, text) = workshop.shell_in("agent", line);
+        assert_eq!(code, 0, "{text}");
+    };
+    let line = "git worktree add -q own && echo /elsewhere/.git >.git/worktrees/own/gitdir; echo x >made.txt";
+    let told = workshop.agent_after(act, line);
+    assert!(told.contains("1 of git's files undone: own/.git"), "{told}");
+    assert!(!told.contains("theirs") && !told.contains("Scope Violation"), "{told}");
+    let left = "git -C ../theirs log --format=%s; git -C sub config core.pager; ls .git/modules/sub/hooks/pre-commit; \
+                GIT_EDITOR=true git rebase --continue >/dev/null 2>&1; cat ran; ls .git/worktrees";
+    let expected = "sub\nfirst\nless\n.git/modules/sub/hooks/pre-commit\nran\ntheirs\n";
+    assert_eq!(workshop.shell_in("agent", left).1, expected);
+}

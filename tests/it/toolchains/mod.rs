@@ -144,6 +144,22 @@ impl Workshop {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
+    /// The same of a line that comes when somebody else has done something, while its command runs.
+    fn agent_after(&self, act: impl FnOnce(), line: &str) -> String {
+        let line = format!("touch begun; until [ -e go ]; do sleep 0.1; done; rm begun go; {line}");
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| self.agent(&line));
+            while !self.at("agent/begun").exists() {
+                assert!(!running.is_finished(), "it did not wait");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            act();
+            self.write("agent", "go", "");
+            self.hand_over();
+            running.join().unwrap()
+        })
+    }
+
     /// Runs a line in both, which has to end alike. Gives what the agent is told.
     #[track_caller]
     fn both(&self, line: &str) -> String {

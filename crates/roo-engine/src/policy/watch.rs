@@ -134,10 +134,11 @@ impl Watch {
         let scratch: Vec<PathBuf> = recording.scratch().into_iter().filter_map(absolute).collect();
         let found = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
         let git = self.git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf);
+        let repositories: Vec<PathBuf> = scratch.into_iter().chain(git).collect();
         // What a staged command replaces is in the workspace until the end.
         let roots = if self.staging.is_some() { vec![] } else { self.roots.clone() };
-        let except = scratch.iter().cloned().chain(found).chain(git).collect();
-        let bounds = Capture { directory: directory.clone(), roots, except, repositories: scratch };
+        let except = repositories.iter().cloned().chain(found).collect();
+        let bounds = Capture { directory: directory.clone(), roots, except, repositories };
         Ok(Some(Captured { directory, bounds }))
     }
 }

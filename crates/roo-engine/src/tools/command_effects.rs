@@ -291,7 +291,7 @@ pub(super) async fn after(
             true => GitOutcome::default(),
             false => git.settle_exposed(&watch.store),
         };
-        let settled = exposed.and(git.settle(&watch.store));
+        let settled = exposed.and(git.settle(&watch.store, &journal));
         let scratch = recording.scratch_now().into_iter();
         let scratch = scratch.filter_map(|(root, path)| Some(watch.roots.get(root)?.join(path)));
         let built = git.settle_build_output(&scratch.collect::<Vec<_>>(), begun, &journal, &watch.store);
@@ -305,7 +305,7 @@ pub(super) async fn after(
         };
         tell_left_behind(&watch.work_trees_after(&work_trees), &watch, &mut effects);
         effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
-        tell_git(settled.and(built), &mut effects);
+        tell_git(settled.and(built), &watch.roots, &mut effects);
         tell_signed(signing.as_ref(), &mut effects);
         effects.refused = journal.refused;
         effects.refused_sockets = journal.refused_sockets;
@@ -378,7 +378,7 @@ fn compare(
         outcome: UndoOutcome::NotUndone { why: UndoFailure::ChangedMeanwhile, kept: None },
     }));
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
-    tell_git(new_repositories, &mut effects);
+    tell_git(new_repositories, &watch.roots, &mut effects);
     let kept = KeptContents::new(watch, journal);
     let mut contents = ChangedContents::new(watch);
     let allowed: Vec<&Change> = found.changes.iter().filter(|change| !change.is_violation()).collect();
@@ -458,15 +458,17 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
     outcome
 }
 
+/// A path as it is below a workspace folder, or in full.
+fn below_roots<'a>(path: &'a Path, roots: &[PathBuf]) -> &'a Path {
+    roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path)
+}
+
 /// Adds the protected files that are not as in the commit that git went to.
 fn tell_left_behind(left: &[PathBuf], watch: &Watch, effects: &mut CommandEffects) {
     if left.is_empty() {
         return;
     }
-    let shown = |path: &PathBuf| {
-        let inside = watch.roots.iter().find_map(|root| path.strip_prefix(root).ok());
-        exact_line(&inside.unwrap_or(path).to_string_lossy())
-    };
+    let shown = |path: &PathBuf| exact_line(&below_roots(path, &watch.roots).to_string_lossy());
     let mut lines: String = left.iter().take(TOLD).map(|path| format!("\n- {}", shown(path))).collect();
     if let Some(more) = left.len().checked_sub(TOLD).filter(|more| *more > 0) {
         lines.push_str(&format!("\n- and {more} more"));
@@ -494,7 +496,7 @@ fn tell_signed(signing: Option<&(Signing, SigningService)>, effects: &mut Comman
 }
 
 /// Adds what became of git directories.
-fn tell_git(outcome: GitOutcome, effects: &mut CommandEffects) {
+fn tell_git(outcome: GitOutcome, roots: &[PathBuf], effects: &mut CommandEffects) {
     let GitOutcome { withheld, failed, commits, .. } = outcome;
     effects.commits.extend(commits);
     let mut violation = |path: &Path, action: &str| {
@@ -533,7 +535,12 @@ fn tell_git(outcome: GitOutcome, effects: &mut CommandEffects) {
          name another author. The user can make them:{lines}"
     ));
     if effects.short.is_empty() {
-        effects.short = format!("{} of git's files undone", withheld.len() + failed.len());
+        let paths = withheld.iter().map(|change| &change.path).chain(failed.iter().map(|(path, _)| path));
+        let names = paths.take(NAMED).map(|path| exact_line(&below_roots(path, roots).to_string_lossy()));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let count = withheld.len() + failed.len();
+        let more = if count > NAMED { ", …" } else { "" };
+        effects.short = format!("{count} of git's files undone: {names}{more}");
     }
 }
 

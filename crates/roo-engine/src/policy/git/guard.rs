@@ -20,7 +20,7 @@ use super::replace::replace;
 use super::sequencer::{Programs, Removed};
 use roo_durable::read_regular;
 use roo_sandbox::changes::Store;
-use roo_sandbox::exec::sandbox::Substitute;
+use roo_sandbox::exec::sandbox::{Journal, Substitute};
 use roo_trace::record::CommitMade;
 
 /// The largest configuration or guarded file that is kept, in bytes.
@@ -189,6 +189,21 @@ impl GitGuard {
         self.directories.iter().flat_map(GitDirectory::work_trees).collect()
     }
 
+    /// The directories of submodules that came up.
+    pub(super) fn new_modules(&self) -> BTreeSet<PathBuf> {
+        self.modules_now().difference(&self.modules).cloned().collect()
+    }
+
+    /// Those of linked work trees that came up.
+    pub(super) fn new_work_trees(&self) -> BTreeSet<PathBuf> {
+        self.work_trees_now().difference(&self.work_trees).cloned().collect()
+    }
+
+    /// The git directories that were there.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().flat_map(GitDirectory::writable)
+    }
+
     /// All git directories in which something may be under way.
     fn all_directories(&self) -> BTreeSet<PathBuf> {
         let own = self.directories.iter().map(|directory| directory.own.clone());
@@ -222,9 +237,9 @@ impl GitGuard {
         outcome
     }
 
-    /// Brings back what may stay of the configurations, and undoes what may not stay of the rest. All processes of the
-    /// command are dead. Runs git where a configuration changed.
-    pub fn settle(&self, store: &Store) -> GitOutcome {
+    /// Brings back what may stay of the configurations, and undoes what may not stay of the rest. What the command left alone
+    /// by its journal is somebody else's. All processes of the command are dead. Runs git where a configuration changed.
+    pub fn settle(&self, store: &Store, journal: &Journal) -> GitOutcome {
         let mut outcome = GitOutcome::default();
         for configuration in &self.configurations {
             match configuration.settle(store, &self.roots) {
@@ -244,14 +259,17 @@ impl GitGuard {
                 Err(error) => outcome.failed.push((hooks.directory.clone(), error.to_string())),
             }
         }
-        for path in self.modules_now().difference(&self.modules) {
+        let is_touched = |path: &&PathBuf| !journal.has_left_git_alone(path);
+        for path in self.new_modules().iter().filter(is_touched) {
             self.put_away(path, self.objections_to_module(path), store, &mut outcome);
         }
-        for path in self.work_trees_now().difference(&self.work_trees) {
+        for path in self.new_work_trees().iter().filter(is_touched) {
             self.put_away(path, self.objections_to_work_tree(path), store, &mut outcome);
         }
         let nothing = Programs::default();
-        for git in self.all_directories() {
+        let is_operating =
+            |git: &PathBuf| Programs::places(git).iter().any(|place| !journal.has_left_git_alone(place));
+        for git in self.all_directories().into_iter().filter(is_operating) {
             match self.under_way.get(&git).unwrap_or(&nothing).settle(&git, store, &self.roots) {
                 Ok(removed) => outcome.withheld.extend(removed.into_iter().map(WithheldGitChange::from)),
                 Err(error) => outcome.failed.push((git, error.to_string())),
@@ -411,9 +429,10 @@ impl GitGuard {
                 Some(place) => {
                     let is_inside = self.roots.iter().any(|root| place.starts_with(root));
                     let back = named_by(&place.join(".git"));
-                    is_inside
-                        && named.ends_with(".git")
-                        && back.is_none_or(|back| git.canonicalize().is_ok_and(|git| git == back))
+                    // Whoever made one elsewhere could write there: it is the user's or the server's.
+                    let is_named_back =
+                        back.map_or(is_inside, |back| git.canonicalize().is_ok_and(|git| git == back));
+                    is_named_back && named.ends_with(".git")
                 }
             }
         });
@@ -704,13 +723,13 @@ mod tests {
         let set = |key: &str| format!("git config --file {} {key}", substitute.source.display());
         fixture.run(&set("branch.new.remote origin"));
         assert!(!fixture.text("w/.git/config").contains("new"));
-        assert_eq!(withheld(&guard.settle(&fixture.store)), [""; 0]);
+        assert_eq!(withheld(&guard.settle(&fixture.store, &Journal::default())), [""; 0]);
         assert!(fixture.text("w/.git/config").contains("[branch \"new\"]"));
 
         fs::remove_file(&substitute.source).unwrap();
         let guard = fixture.begin(true);
         fixture.run(&set("core.fsmonitor evil"));
-        let outcome = guard.settle(&fixture.store);
+        let outcome = guard.settle(&fixture.store, &Journal::default());
         assert_eq!(withheld(&outcome), ["config: core.fsmonitor"]);
         assert!(fs::read_to_string(outcome.withheld[0].kept.as_ref().unwrap()).unwrap().contains("evil"));
         assert!(!fixture.text("w/.git/config").contains("evil"));
@@ -718,7 +737,10 @@ mod tests {
         let guard = fixture.begin(true);
         fixture.run(&set("branch.other.remote origin"));
         fixture.run("cd w && git config alias.mine status");
-        assert_eq!(withheld(&guard.settle(&fixture.store)), ["config: somebody else changed it meanwhile"]);
+        assert_eq!(
+            withheld(&guard.settle(&fixture.store, &Journal::default())),
+            ["config: somebody else changed it meanwhile"]
+        );
         assert!(
             fixture.text("w/.git/config").contains("mine")
                 && !fixture.text("w/.git/config").contains("other")
@@ -749,7 +771,7 @@ mod tests {
             "cd w && git config core.hooksPath x && cd .git && echo evil >hooks/pre-commit && chmod 644 hooks/pre-push && \
              rm -r info && echo ../evil >commondir && echo /evil >objects/info/alternates",
         );
-        let outcome = guard.settle(&fixture.store);
+        let outcome = guard.settle(&fixture.store, &Journal::default());
         let mut found = withheld(&outcome);
         found.sort();
         assert_eq!(
@@ -769,7 +791,7 @@ mod tests {
         for gone in ["commondir", "hooks/pre-commit", "objects/info/alternates"] {
             assert_eq!(fixture.text(&format!("w/.git/{gone}")), "entity not found", "{gone}");
         }
-        assert_eq!(withheld(&guard.settle(&fixture.store)), [""; 0]);
+        assert_eq!(withheld(&guard.settle(&fixture.store, &Journal::default())), [""; 0]);
     }
 
     #[test]
@@ -823,14 +845,29 @@ mod tests {
         let begin = || GitGuard::begin(&directories, &[top.join("w")], &[], None, false).unwrap();
         let guard = begin();
         fixture.run("cd w && git worktree add -q a && git worktree add -q b && git -C b config --worktree core.fsmonitor evil");
-        assert_eq!(withheld(&guard.settle(&fixture.store)), ["b: core.fsmonitor"]);
+        assert_eq!(withheld(&guard.settle(&fixture.store, &Journal::default())), ["b: core.fsmonitor"]);
         assert!(top.join("w/.git/worktrees/a").is_dir());
         let guard = begin();
         fixture.run(
             "cd w && git worktree add -q c && git worktree add -q d && \
              echo /elsewhere/.git >.git/worktrees/c/commondir && echo /elsewhere/.git >.git/worktrees/d/gitdir",
         );
-        assert_eq!(withheld(&guard.settle(&fixture.store)), ["c: commondir", "d: gitdir"]);
+        assert_eq!(
+            withheld(&guard.settle(&fixture.store, &Journal::default())),
+            ["c: commondir", "d: gitdir"]
+        );
+    }
+
+    #[test]
+    fn a_work_tree_elsewhere_that_names_the_repository_back_is_somebody_elses() {
+        let fixture = Fixture::new();
+        let top = fixture.place.path().canonicalize().unwrap();
+        let directories = [fixture.git.clone()];
+        let guard = GitGuard::begin(&directories, &[top.join("w")], &[], None, false).unwrap();
+        fixture
+            .run("cd w && git worktree add -q ../theirs && git worktree add -q ../mine && rm ../mine/.git");
+        assert_eq!(withheld(&guard.settle(&fixture.store, &Journal::default())), ["mine: gitdir"]);
+        fixture.run("git -C theirs status");
     }
 
     #[test]
@@ -840,7 +877,7 @@ mod tests {
         fixture.run("cd w && git commit -q --allow-empty -m two && git checkout -q -b side && \
                      git commit -q --allow-empty -m three && git commit -q --amend --allow-empty -m 'four: x' && \
                      git checkout -q main && git merge -q side && git reset -q --hard HEAD~1");
-        let commits = guard.settle(&fixture.store).commits;
+        let commits = guard.settle(&fixture.store, &Journal::default()).commits;
         let actions: Vec<&str> = commits.iter().map(|commit| commit.action.as_str()).collect();
         assert_eq!(actions, ["commit", "commit", "commit (amend)"]);
         assert!(commits.iter().all(|commit| commit.id.len() == 40));

@@ -18,6 +18,8 @@ pub(super) const STEPS: &str = "rebase-merge/git-rebase-todo";
 const STRATEGY: &str = "rebase-merge/strategy";
 /// The options of a sequence of cherry-picks or reverts, as a configuration.
 const OPTIONS: &str = "sequencer/opts";
+/// The directories that hold these.
+const PLACES: [&str; 2] = ["rebase-merge", "sequencer"];
 /// The strategies that git brings along.
 const STRATEGIES: &[&str] = &["", "octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
@@ -47,6 +49,11 @@ impl Programs {
     /// Those of a rebase that had these steps.
     pub(super) fn of_steps(steps: &str) -> Self {
         Self { steps: steps.lines().filter_map(program).map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    /// The directories of a git directory in which operations say what they would run.
+    pub(super) fn places(git: &Path) -> [PathBuf; 2] {
+        PLACES.map(|name| git.join(name))
     }
 
     pub(super) fn is_empty(&self) -> bool {

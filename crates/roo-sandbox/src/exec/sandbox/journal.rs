@@ -67,10 +67,11 @@ pub(super) enum JournalLine {
         inode: u64,
     },
     /// From here on the supervisor carries out the calls that it puts down: all that change something below the `roots`
-    /// and not below `except`.
+    /// and not below `except`, and all that change what steers a git directory below the `repositories`.
     CarriesOut {
         roots: Vec<JsonPath>,
         except: Vec<JsonPath>,
+        repositories: Vec<JsonPath>,
     },
     /// The kernel was left to carry out a call that may have been another one by then.
     LeftToKernel,
@@ -155,6 +156,8 @@ pub struct Journal {
     complete_below: Vec<PathBuf>,
     /// Directories that are not recorded.
     except: Vec<PathBuf>,
+    /// Directories below which it is complete of what steers git directories.
+    repositories: Vec<PathBuf>,
     /// True if the supervisor carried out all that it was told of.
     is_complete: bool,
     /// True if the supervisor carried out calls at all.
@@ -191,9 +194,11 @@ impl Journal {
                     *journal.touched.entry(path.0).or_default() |= all;
                     journal.touched_files.extend(file);
                 }
-                Ok(JournalLine::CarriesOut { roots, except }) => {
-                    journal.complete_below = roots.into_iter().map(|place| place.0).collect();
-                    journal.except = except.into_iter().map(|place| place.0).collect();
+                Ok(JournalLine::CarriesOut { roots, except, repositories }) => {
+                    let paths = |places: Vec<JsonPath>| places.into_iter().map(|place| place.0).collect();
+                    journal.complete_below = paths(roots);
+                    journal.except = paths(except);
+                    journal.repositories = paths(repositories);
                     journal.is_complete = true;
                     journal.is_carried_out = true;
                 }
@@ -206,6 +211,7 @@ impl Journal {
         }
         if is_broken {
             journal.complete_below.clear();
+            journal.repositories.clear();
             journal.is_complete = false;
         }
         Ok(journal)
@@ -221,9 +227,22 @@ impl Journal {
     /// a directory above it, nor, where it is a file with these numbers of its device and of itself, by another name.
     pub(crate) fn has_left_alone(&self, path: &Path, file: Option<(u64, u64)>) -> bool {
         let is_touched = self.touched.contains_key(path)
-            || path.ancestors().skip(1).any(|above| self.touched.get(above) == Some(&true))
+            || self.has_touched_around(path)
             || file.is_some_and(|file| self.has_touched_file(file));
         !is_touched && self.is_complete_at(path)
+    }
+
+    /// Returns whether it is certain that the command changed nothing at a place in a `.git` or below it. The place is one
+    /// of what steers git, and not of its history.
+    pub fn has_left_git_alone(&self, place: &Path) -> bool {
+        let is_put_down = self.repositories.iter().any(|git| place.starts_with(git))
+            && place.components().any(|name| name.as_os_str() == ".git");
+        is_put_down && !self.has_touched_below(place) && !self.has_touched_around(place)
+    }
+
+    /// Returns whether the command touched a directory above a path with all that is in it.
+    fn has_touched_around(&self, path: &Path) -> bool {
+        path.ancestors().skip(1).any(|above| self.touched.get(above) == Some(&true))
     }
 
     /// Returns whether the command touched a file with several names, by the numbers of its device and of itself.

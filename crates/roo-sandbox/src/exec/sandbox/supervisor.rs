@@ -148,11 +148,14 @@ pub(super) fn start(
         supervisor.carries_out =
             listener.keeps_calls && may_look_at_processes() && unshare(CloneFlags::CLONE_FS).is_ok();
         if supervisor.carries_out {
-            let roots = supervisor.roots.iter().filter(|root| ResolvedFile::is_named_as_it_is(root));
-            let roots = roots.cloned().map(JsonPath).collect();
+            let seen = |places: &[PathBuf]| {
+                let seen = places.iter().filter(|place| ResolvedFile::is_named_as_it_is(place));
+                seen.cloned().map(JsonPath).collect()
+            };
+            let (roots, repositories) = (seen(&supervisor.roots), seen(&supervisor.repositories));
             let except = supervisor.except.iter().cloned().map(JsonPath).collect();
             // Where this can't be written, the journal counts as one that says not all.
-            let _ = supervisor.record(&JournalLine::CarriesOut { roots, except });
+            let _ = supervisor.record(&JournalLine::CarriesOut { roots, except, repositories });
         }
         while let Ok(Some(call)) = listener.next() {
             if let Some(answer) = supervisor.decide(&listener, &call) {
