@@ -369,14 +369,16 @@ fn git_brings_the_protected_files_of_the_users_branches() {
 fn git_brings_no_protected_file_that_is_not_the_users() {
     let workshop = branches_with_protected_files();
     let held = || workshop.shell_in("agent", "cat CLAUDE.md").1;
-    let told = workshop
-        .agent("git switch other; echo evil >CLAUDE.md; mkdir -p .cursor; echo evil >.cursor/mcp.json");
+    let told = workshop.agent(
+        "git switch other; git show HEAD:b.txt >b; git hash-object -w b | xargs -I{} git update-index --cacheinfo 100644,{},CLAUDE.md; \
+         git checkout -- CLAUDE.md; rm b; mkdir -p .cursor; echo evil >.cursor/mcp.json",
+    );
     assert!(told.contains("Scope Violation") && told.contains(".cursor/mcp.json: it was undone"), "{told}");
     assert!(told.contains("git went to another commit") && told.contains("\n- CLAUDE.md"), "{told}");
     assert_eq!(held(), "main\n");
     assert!(!workshop.at("agent/.cursor").exists());
     assert_eq!(workshop.shell_in("agent", "cat .vscode/settings.json").1, "other\n");
-    assert_eq!(workshop.shell_in("agent", "git checkout -q -- . && git switch -q main").0, 0);
+    assert_eq!(workshop.shell_in("agent", "git checkout -q -f main").0, 0);
     // Neither is what the agent commits, or has git take for something else.
     let commit = "blob=$(echo evil | git hash-object -w --stdin) && git update-index --cacheinfo 100644,$blob,CLAUDE.md && \
                   git commit -qm evil && git branch evil && git reset -q --soft HEAD~1 && git read-tree HEAD";
@@ -386,8 +388,7 @@ fn git_brings_no_protected_file_that_is_not_the_users() {
         "git checkout evil -- CLAUDE.md",
         "git switch --detach evil",
         "git replace other evil && git checkout other -- CLAUDE.md; git replace -d other",
-        "git stash list; rm CLAUDE.md",
-        "git stash list; chmod 755 CLAUDE.md",
+        "git rm -q --cached CLAUDE.md; git clean -qfx CLAUDE.md",
     ] {
         let told = workshop.agent(line);
         assert!(told.contains("CLAUDE.md: it was undone"), "{line}: {told}");
@@ -503,4 +504,33 @@ fn what_others_do_with_git_while_a_command_runs_stays() {
                 GIT_EDITOR=true git rebase --continue >/dev/null 2>&1; cat ran; ls .git/worktrees";
     let expected = "sub\nfirst\nless\n.git/modules/sub/hooks/pre-commit\nran\ntheirs\n";
     assert_eq!(workshop.shell_in("agent", left).1, expected);
+}
+
+#[test]
+fn beside_git_no_program_writes_protected_files() {
+    let workshop = branches_with_protected_files();
+    let held = || workshop.shell_in("agent", PROTECTED).1;
+    let before = held();
+    assert_eq!(workshop.agent("git switch -q other; git switch -q main").matches("undone").count(), 0);
+    for line in [
+        "echo git stash; echo evil >CLAUDE.md",
+        "git stash list; echo evil >CLAUDE.md",
+        "git stash list; echo evil >.vscode/tasks.json",
+        "git stash list; rm CLAUDE.md",
+        "git stash list; chmod 755 CLAUDE.md",
+        "git stash list; mv CLAUDE.md moved",
+        "git stash list; echo evil >made; mv -f made CLAUDE.md",
+        "git stash list; ln CLAUDE.md second && echo evil >second",
+        "git stash list; ln -s CLAUDE.md made; echo evil >made",
+        "git stash list; exec 3<CLAUDE.md; echo evil >/proc/self/fd/3",
+        "git stash list; cp $(command -v bash) git; ./git -c 'echo evil >CLAUDE.md'",
+        "git stash list; cp $(command -v bash) /tmp/git; exec 3</tmp/git; /proc/self/fd/3 -c 'echo evil >CLAUDE.md'",
+        "git -c alias.x='!echo evil >CLAUDE.md' x; git stash list",
+    ] {
+        let told = workshop.agent(&format!("({line}) 2>&1; git status --short"));
+        assert!(told.contains("Read-only file system"), "{line}: {told}");
+        assert!(!told.contains("Scope Violation") && !told.contains("undone"), "{line}: {told}");
+        assert_eq!(held(), before, "{line}");
+        assert_eq!(workshop.shell_in("agent", "rm -f git made second moved").0, 0);
+    }
 }

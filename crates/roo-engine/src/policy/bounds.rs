@@ -28,7 +28,7 @@ use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::changes::{LeasedLayers, Limits, StagingArea, Store};
 use roo_sandbox::exec::sandbox::{
-    Confinement, Helper, Level, Network, Probe, Required, Sandbox, SigningKey, credentials,
+    Confinement, Helper, Level, Mechanism, Network, Probe, Required, Sandbox, SigningKey, credentials,
 };
 use roo_sandbox::exec::{EnvironmentRules, ExecError};
 use roo_workspace::{IGNORE_FILE, Workspace};
@@ -377,8 +377,12 @@ impl Bounds {
         let private =
             PrivatePaths { temp: Path::new(TEMPORARY).join(urid.as_str()), cache: PathBuf::from("cache") };
         let mut confined = self.confined(workspace, settings, writable, private, grant, network).await?;
-        // An intent grants no protected file, and what is staged is judged before it is there.
-        if changes_work_tree && grant.is_none() && confined.level != Level::L3 {
+        // An intent grants no protected file, and what is staged is judged before it is there. Where mounts hold protected files,
+        // only a supervisor can tell git from other programs.
+        let active = confined.sandbox.probe().active;
+        let can_tell_git =
+            active.is_some_and(|active| active.supervised || active.mechanism != Mechanism::Namespaces);
+        if changes_work_tree && can_tell_git && grant.is_none() && confined.level != Level::L3 {
             confined.open_for_git(workspace.roots().paths());
         }
         Ok(Some(confined))

@@ -27,7 +27,7 @@ mod variables;
 mod wrapper;
 
 pub use diagnosis::{problems, unknown_preset};
-pub(super) use git::may_sign;
+pub(super) use git::{changes_work_tree, may_sign};
 pub use native::{independent_parts, is_context_command, is_urid_recipe, makes_directory};
 pub use no_disk::NoDisk;
 pub(super) use place::meets_processes;

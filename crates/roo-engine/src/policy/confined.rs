@@ -40,8 +40,8 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Lets the command write protected files that git may change in the work tree. What they hold when it has ended is
-    /// judged.
+    /// Lets git change protected files of the work tree in the command, and no other program. What they hold when it has ended
+    /// is judged.
     pub(super) fn open_for_git<'a>(&mut self, roots: impl Iterator<Item = &'a Path>) {
         let roots: Vec<&Path> = roots.collect();
         let is_below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
@@ -55,7 +55,12 @@ impl Confined {
                 || is_below(path, &self.confinement.hidden)
         };
         let opened: Vec<PathBuf> = self.protected.iter().filter(|path| !is_closed(path)).cloned().collect();
-        self.confinement.read_only.retain(|path| !opened.contains(path));
+        if self.sandbox.probe().holds_within_grants() {
+            let (for_git, closed) = std::mem::take(&mut self.confinement.read_only)
+                .into_iter()
+                .partition(|path| opened.contains(path));
+            (self.confinement.for_git, self.confinement.read_only) = (for_git, closed);
+        }
         self.opened_for_git = Some(opened);
     }
 

@@ -15,7 +15,6 @@ use super::confined_commands::{self, ConfinedPolicy};
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, CallAssessment, Refusal};
 use super::gate::Gate;
-use super::git::changes_work_tree;
 use super::grant::Grant;
 use super::intent;
 use super::place_check::Access;
@@ -120,7 +119,7 @@ impl Gate {
 
         let network = granted_network(network, &opened.hosts, &shared_hosts)?;
         // What is judged at the end of a command would be open for as long as one in the background runs.
-        let changes_work_tree = changes_work_tree(line) && !execute.background;
+        let changes_work_tree = command::changes_work_tree(line) && !execute.background;
         let (confined, watch) =
             self.command_bounds(call_context, grant.as_ref(), (&opened, changes_work_tree), network).await?;
         let unsaved = self.workspace().dirty_documents().await;

@@ -28,6 +28,12 @@ pub(super) fn denied<'a>(rules: &'a [Vec<String>], line: &str, script: &Script) 
     search.script(script, 0).or_else(|| search.text(line, 0))
 }
 
+/// Returns whether a line runs a program with one of these beginnings of arguments, also behind others and in lines inside of
+/// it.
+pub(super) fn runs(commands: &[Vec<String>], line: &str) -> bool {
+    matches!(denied(commands, line, &roo_shell::read(line)), Some(Denied::By(_)))
+}
+
 struct Search<'a> {
     rules: &'a [Vec<String>],
     /// Number of bytes of nested command lines that the grammar may still read.

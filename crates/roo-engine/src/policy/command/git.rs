@@ -1,6 +1,7 @@
 //! Knowledge of git: which of its commands run programs that a repository chooses, and which show what was committed
 //! under a name that may not be read.
 
+use super::deny;
 use super::knowledge::{Names, knowledge};
 use super::programs::is_one_of;
 use super::repository::Repository;
@@ -10,6 +11,34 @@ const REMOTE: &[&str] = &["archive", "clone", "fetch", "ls-remote", "pull", "pus
 
 /// Commands of git that make what can be signed.
 const SIGNING: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull", "rebase", "revert", "tag"];
+
+/// Commands of git that change the work tree.
+const CHANGE_WORK_TREES: &[&str] = &[
+    "am",
+    "bisect",
+    "checkout",
+    "cherry-pick",
+    "clone",
+    "merge",
+    "mv",
+    "pull",
+    "read-tree",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stash",
+    "submodule",
+    "switch",
+    "worktree",
+];
+
+/// Returns whether git changes the work tree by a command line, as far as the line shows.
+pub(in crate::policy) fn changes_work_tree(line: &str) -> bool {
+    let commands = CHANGE_WORK_TREES.iter().map(|command| vec!["git".to_owned(), (*command).to_owned()]);
+    deny::runs(&commands.collect::<Vec<_>>(), line)
+}
 
 /// Returns whether a command line looks as if git made commits or tags by it: reason to ask about signing, and to allow
 /// nothing.
@@ -228,4 +257,38 @@ pub(super) fn searches_revision(arguments: &[String], is_there: impl Fn(&str) ->
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_changes_the_work_tree_where_it_runs_such_a_command_of_git() {
+        for line in [
+            "git stash",
+            "cd x && git -C y checkout main",
+            "/usr/bin/git -c a.b=c switch main",
+            "(git pull; make)",
+            "for b in a b; do git merge $b; done",
+            "timeout 5 git rebase main",
+            "FOO=1 env BAR=2 git reset --hard",
+            "bash -c 'git cherry-pick x'",
+            "echo $(git stash pop)",
+            "git branch | xargs -n1 git worktree add",
+        ] {
+            assert!(changes_work_tree(line), "{line}");
+        }
+        for line in [
+            "echo git stash >/dev/null; python3 w.py",
+            "python3 w.py git checkout",
+            "grep -rn 'git merge' docs",
+            "git log --oneline merge",
+            "git commit -m 'git stash'",
+            "git status && make",
+            "# git stash",
+        ] {
+            assert!(!changes_work_tree(line), "{line}");
+        }
+    }
 }

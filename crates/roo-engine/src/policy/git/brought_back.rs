@@ -30,34 +30,6 @@ const LINK: &str = "120000";
 const DIRECTORY: &str = "40000";
 const PROGRAM: &str = "100755";
 
-/// Commands of git that change the work tree.
-const CHANGE_WORK_TREES: &[&str] = &[
-    "am",
-    "bisect",
-    "checkout",
-    "cherry-pick",
-    "clone",
-    "merge",
-    "mv",
-    "pull",
-    "read-tree",
-    "rebase",
-    "reset",
-    "restore",
-    "revert",
-    "rm",
-    "stash",
-    "submodule",
-    "switch",
-    "worktree",
-];
-
-/// Returns whether a command line looks as if git changed the work tree by it.
-pub(in super::super) fn changes_work_tree(line: &str) -> bool {
-    let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '-')).peekable();
-    words.any(|word| word == "git") && words.any(|word| CHANGE_WORK_TREES.contains(&word))
-}
-
 /// Returns whether a name, or one above it, is of git's own files or of what governs this server: an earlier version of that
 /// would change what agents may do, and git brings none.
 pub(in super::super) fn stays_closed(path: &Path) -> bool {

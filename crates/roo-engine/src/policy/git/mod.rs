@@ -20,7 +20,7 @@ mod sequencer;
 
 pub(super) use brought_back::BroughtFile;
 pub use brought_back::WorkTreesBefore;
-pub(super) use brought_back::{changes_work_tree, stays_closed};
+pub(super) use brought_back::stays_closed;
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::GitDirectory;
 pub(super) use effective::EffectiveConfiguration;

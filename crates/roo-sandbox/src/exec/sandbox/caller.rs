@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use nix::libc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, openat, openat2,
-    readlinkat,
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, StatVfsMountFlags, fstat, fstatfs,
+    fstatvfs, openat, openat2, readlinkat, stat,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -387,6 +387,19 @@ impl Caller {
         let program = program.map(|path| path_of(path.into_bytes()));
         let name = program.as_deref().ok().and_then(Path::file_name);
         name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"git"))
+    }
+
+    /// Returns whether it runs a program of git as it is installed: one that no command can have put there.
+    pub(super) fn is_installed_git(self) -> bool {
+        let link = format!("/proc/{}/exe", self.0);
+        let is_installed = || -> rustix::io::Result<bool> {
+            let path = path_of(readlinkat(CWD, &link, Vec::new())?.into_bytes());
+            let named = openat(CWD, &path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            let (running, found) = (stat(&link)?, fstat(&named)?);
+            let is_read_only = fstatvfs(&named)?.f_flag.contains(StatVfsMountFlags::RDONLY);
+            Ok(is_read_only && (running.st_dev, running.st_ino) == (found.st_dev, found.st_ino))
+        };
+        self.is_git() && is_installed().unwrap_or_default()
     }
 
     /// Reads a text that ends with NUL, without that.

@@ -54,6 +54,8 @@ pub struct Confinement {
     pub sockets: Vec<PathBuf>,
     /// Files and directories with the history of repositories: only git itself removes what is in there.
     pub git_history: Vec<PathBuf>,
+    /// Paths in grants that only git itself writes, with all below them. Held by the supervisor, in place of `read_only`.
+    pub for_git: Vec<PathBuf>,
     /// Paths, be they missing, that are neither made nor removed nor replaced, with what leads to them. Files with content
     /// belong into `read_only` or `hidden` as well.
     pub fixed: Vec<PathBuf>,
@@ -183,6 +185,7 @@ impl Confinement {
             .chain(substitutes)
             .chain(capture)
             .chain(&self.git_history)
+            .chain(&self.for_git)
             .chain(&self.fixed)
             .chain(&self.in_place)
             .chain(&self.sockets)

@@ -171,6 +171,8 @@ pub(crate) struct Order {
     /// Sockets of other programs that the user lets the command connect to.
     pub sockets: Vec<JsonPath>,
     pub git_history: Vec<JsonPath>,
+    /// Paths that only git itself writes.
+    pub for_git: Vec<JsonPath>,
     /// Paths that are neither made nor removed nor replaced.
     pub fixed: Vec<JsonPath>,
     /// Paths that keep their place.
@@ -326,6 +328,7 @@ mod tests {
             services: vec![JsonPath("/s/signing".into())],
             sockets: vec![JsonPath("/run/db.sock".into())],
             git_history: vec![JsonPath("/w/.git/objects".into())],
+            for_git: vec![JsonPath("/w/CLAUDE.md".into())],
             fixed: vec![JsonPath("/w/config.yaml".into())],
             in_place: vec![JsonPath("/w/a/AGENTS.md".into())],
             visible: vec![JsonPath("/tmp/second".into())],

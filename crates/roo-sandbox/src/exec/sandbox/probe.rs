@@ -304,6 +304,7 @@ fn order(
         sockets: confinement.sockets.iter().cloned().map(JsonPath).collect(),
         services: confinement.services.iter().cloned().map(JsonPath).collect(),
         git_history: confinement.git_history.iter().cloned().map(JsonPath).collect(),
+        for_git: confinement.for_git.iter().cloned().map(JsonPath).collect(),
         fixed: confinement.fixed.iter().cloned().map(JsonPath).collect(),
         in_place: confinement.in_place.iter().cloned().map(JsonPath).collect(),
         visible: confinement.visible.iter().cloned().map(JsonPath).collect(),

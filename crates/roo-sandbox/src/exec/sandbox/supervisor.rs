@@ -75,6 +75,8 @@ pub(super) struct Supervisor {
     configurations: Vec<PathBuf>,
     /// Directories in which only git removes files.
     git_history: Vec<PathBuf>,
+    /// Paths that only git itself writes.
+    for_git: Vec<PathBuf>,
     /// Paths that are neither made nor removed nor replaced.
     fixed: Vec<PathBuf>,
     /// Paths that keep their place: no directory that leads to one is renamed.
@@ -129,6 +131,7 @@ pub(super) fn start(
             .map(|substitute| substitute.place.0.clone())
             .collect(),
         git_history: paths(&order.git_history),
+        for_git: paths(&order.for_git),
         fixed: paths(&order.fixed),
         in_place: paths(&order.in_place),
         held: held_by_path(order, held),
@@ -245,6 +248,14 @@ impl Supervisor {
         let mut waited = Duration::ZERO;
         loop {
             let decided = match self.look(&call) {
+                // The kernel would carry out whatever the call has become by then.
+                Err(Unresolved::CallersOwn)
+                    if !self.for_git.is_empty()
+                        && names_a_path(notification.call)
+                        && !call.caller.is_installed_git() =>
+                {
+                    Err(Unresolved::Refused(Errno::ACCESS))
+                }
                 Err(Unresolved::CallersOwn)
                     if may_change_names_or_contents(&call) && self.is_any_exposed() =>
                 {
@@ -407,6 +418,7 @@ impl Supervisor {
                 Target::Missing(entry) if self.is_fixed(&entry.path) => return Err(Errno::ACCESS.into()),
                 Target::Missing(entry) => {
                     self.check_held(&entry.path, &entry.directory)?;
+                    self.check_writer(call.caller, &entry.path)?;
                     if !self.is_refused(&entry.path, &entry.directory) {
                         self.touch(&entry.path, false)?;
                         self.is_own(&entry.path);
@@ -440,6 +452,7 @@ impl Supervisor {
         }
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
         if writes {
+            self.check_writer(call.caller, &found.path)?;
             self.about_to_change(found, true)?;
         }
         if !self.carries_out {
@@ -485,6 +498,7 @@ impl Supervisor {
             FileType::Directory => return Err(Errno::ISDIR.into()),
             _ => return Err(Errno::INVAL.into()),
         }
+        self.check_writer(call.caller, &found.path)?;
         self.about_to_change(&found, true)?;
         self.perform(|| {
             let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -505,6 +519,7 @@ impl Supervisor {
             return Err(Errno::ACCESS.into());
         }
         if let Some(found) = &entry.there {
+            self.check_writer(call.caller, &entry.path)?;
             if self.loses_history(call.caller, found, None) {
                 return Ok(CallAnswer::Fail(Errno::PERM));
             }
@@ -537,6 +552,7 @@ impl Supervisor {
         if found.kind() == FileType::Symlink {
             return Err(Errno::OPNOTSUPP.into());
         }
+        self.check_writer(call.caller, &found.path)?;
         self.about_to_change(found, false)?;
         self.perform(|| chmodat(CWD, found.by_handle(), mode, AtFlags::empty()))
     }
@@ -556,6 +572,7 @@ impl Supervisor {
             return Err(Errno::ACCESS.into());
         }
         self.check_held(&entry.path, &entry.directory)?;
+        self.check_writer(call.caller, &entry.path)?;
         if !self.is_refused(&entry.path, &entry.directory) {
             self.touch(&entry.path, false)?;
             self.is_own(&entry.path);
@@ -623,6 +640,8 @@ impl Supervisor {
             return Ok(CallAnswer::Fail(Errno::BUSY));
         }
         self.check_held(&source.path, &moved.handle)?;
+        self.check_writer(call.caller, &source.path)?;
+        self.check_writer(call.caller, &target.path)?;
         if self.configurations.contains(&target.path) {
             let copy = open_place(&target.path)?;
             self.check_held(&target.path, &copy)?;
@@ -689,6 +708,8 @@ impl Supervisor {
             }
             self.check_held(&source.path, &source.handle)?;
             self.check_held(&target.path, &target.directory)?;
+            self.check_writer(call.caller, &source.path)?;
+            self.check_writer(call.caller, &target.path)?;
             if self.is_refused(&target.path, &target.directory) {
                 return Err(Errno::ROFS.into());
             }
@@ -715,11 +736,10 @@ impl Supervisor {
         call.check()?;
         if let Some((entry, _)) = &binding.entry {
             self.check_held(&entry.path, &entry.directory)?;
-        }
-        if let Some((entry, _)) = &binding.entry
-            && !self.is_refused(&entry.path, &entry.directory)
-        {
-            self.touch(&entry.path, false)?;
+            self.check_writer(call.caller, &entry.path)?;
+            if !self.is_refused(&entry.path, &entry.directory) {
+                self.touch(&entry.path, false)?;
+            }
         }
         if !self.carries_out {
             return Ok(CallAnswer::Continue);
@@ -953,6 +973,16 @@ impl Supervisor {
         self.held.values().flatten().any(|place| place.standing() == Standing::Exposed)
     }
 
+    /// Checks that a path is not one that only git writes, or that git is the caller.
+    fn check_writer(&mut self, caller: Caller, path: &Path) -> Result<(), Unresolved> {
+        let is_below = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        if !is_below(&self.for_git) || is_below(&self.configurations) || caller.is_installed_git() {
+            return Ok(());
+        }
+        self.put_down_refused(path);
+        Err(Unresolved::Refused(Errno::ROFS))
+    }
+
     fn is_fixed(&self, path: &Path) -> bool {
         self.fixed.iter().any(|fixed| fixed == path)
     }
@@ -1004,6 +1034,20 @@ impl Supervisor {
 fn may_change_names_or_contents(call: &SupervisedCall<'_>) -> bool {
     let attributes = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT];
     !attributes.contains(&call.notification.call)
+}
+
+/// Returns whether a call can change the content of a file that is only named in memory.
+fn names_a_path(call: libc::c_long) -> bool {
+    let others = [
+        libc::SYS_bind,
+        libc::SYS_fchmod,
+        libc::SYS_fsetxattr,
+        libc::SYS_ioctl,
+        libc::SYS_lsetxattr,
+        libc::SYS_setxattr,
+        SETXATTRAT,
+    ];
+    !others.contains(&call)
 }
 
 /// Gives a caller a file that was opened for it.
