@@ -756,7 +756,7 @@ mod tests {
         fixture.run("cd w && git config core.fsmonitor evil");
         assert_eq!(withheld(&guard.settle_exposed(&fixture.store)), ["config: core.fsmonitor"]);
         assert!(!fixture.text("w/.git/config").contains("evil"));
-        assert_eq!(withheld(&guard.settle(&fixture.store)), [""; 0]);
+        assert_eq!(withheld(&guard.settle(&fixture.store, &Journal::default())), [""; 0]);
     }
 
     #[test]
