@@ -498,7 +498,7 @@ fn what_others_do_with_git_while_a_command_runs_stays() {
     };
     let line = "git worktree add -q own && echo /elsewhere/.git >.git/worktrees/own/gitdir; echo x >made.txt";
     let told = workshop.agent_after(act, line);
-    assert!(told.contains("1 of git's files undone: own/.git"), "{told}");
+    assert!(told.contains("2 of git's files undone: own/.git, .git/worktrees/own"), "{told}");
     assert!(!told.contains("theirs") && !told.contains("Scope Violation"), "{told}");
     let left = "git -C ../theirs log --format=%s; git -C sub config core.pager; ls .git/modules/sub/hooks/pre-commit; \
                 GIT_EDITOR=true git rebase --continue >/dev/null 2>&1; cat ran; ls .git/worktrees";
@@ -532,5 +532,33 @@ fn beside_git_no_program_writes_protected_files() {
         assert!(!told.contains("Scope Violation") && !told.contains("undone"), "{line}: {told}");
         assert_eq!(held(), before, "{line}");
         assert_eq!(workshop.shell_in("agent", "rm -f git made second moved").0, 0);
+    }
+}
+
+#[test]
+fn a_repository_without_a_dot_git_runs_nothing_either() {
+    let workshop = repository();
+    let make = "mkdir -p bare/objects bare/refs bare/wt && echo 'ref: refs/heads/main' >bare/HEAD && \
+                printf '[core]\n\tbare = false\n\tworktree = wt\n\tfsmonitor = touch /pwned\n' >bare/config";
+    let told = workshop.agent(make);
+    assert!(
+        told.contains("were undone") && told.contains("bare/HEAD: core.fsmonitor, core.worktree"),
+        "{told}"
+    );
+    assert!(!workshop.at("agent/bare/HEAD").exists() && workshop.at("agent/bare/config").exists());
+    let told = workshop.both(
+        "git init -q --bare own.git && git push -q own.git main && git --git-dir own.git log --format=%s",
+    );
+    assert!(!told.contains("undone"), "{told}");
+    let told = workshop
+        .agent("git --git-dir own.git config core.fsmonitor evil; echo evil >own.git/hooks/post-commit");
+    assert!(told.contains("own.git/config: core.fsmonitor") && told.contains("post-commit"), "{told}");
+    workshop.same("cat own.git/config; ls own.git/hooks | grep -v sample");
+    for path in ["own.git/config", "own.git/hooks/post-commit", "bare/HEAD"] {
+        let parameters = serde_json::json!({ "path": path, "content": "ref: refs/heads/main\n" }).to_string();
+        let mut asked = workshop.start(env!("CARGO_BIN_EXE_roo-lsp"), "agent");
+        let asked = asked.args(["tool", "write_to_file", "--params", &parameters]).output().unwrap();
+        let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
+        assert!(asked.contains("ask (protected)") && asked.contains("git repository"), "{path}: {asked}");
     }
 }

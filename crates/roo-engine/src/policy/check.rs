@@ -4,13 +4,14 @@
 
 use super::decision::{AskReason, Refusal};
 use super::place_check::{CheckContext, CheckFinding, PlaceCheck};
-use super::{external_paths, intent, protected, readable, scope, trace};
+use super::{bare_repository, external_paths, intent, protected, readable, scope, trace};
 
 /// The checks, in their order. The first that refuses decides; of several that ask, the first is told.
 pub(super) const CHECKS: &[&dyn PlaceCheck] = &[
     &trace::TraceCheck,
     &readable::ReadAccessCheck,
     &protected::ProtectedNameCheck,
+    &bare_repository::BareRepositoryCheck,
     &intent::IntentBoundCheck,
     &scope::ScopeCheck,
     &external_paths::OutsideCheck,

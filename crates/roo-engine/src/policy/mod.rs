@@ -5,6 +5,7 @@
 //! order; to add one is a file here and a line in that list.
 
 mod action;
+mod bare_repository;
 mod bounds;
 mod browser;
 mod browser_sandbox;

@@ -295,17 +295,17 @@ pub(super) async fn after(
         let scratch = recording.scratch_now().into_iter();
         let scratch = scratch.filter_map(|(root, path)| Some(watch.roots.get(root)?.join(path)));
         let built = git.settle_build_output(&scratch.collect::<Vec<_>>(), begun, &journal, &watch.store);
-        let mut effects = match stage {
+        let (mut effects, repositories) = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
-                CommandEffects { incomplete: true, ..CommandEffects::default() }
+                (CommandEffects { incomplete: true, ..CommandEffects::default() }, GitOutcome::default())
             }
-            Some(stage) => land(&watch, &recording, &stage, ended),
+            Some(stage) => land(&watch, &recording, &stage, &git, ended),
             None => compare(&watch, &recording, &journal, (&git, &work_trees), &others),
         };
         tell_left_behind(&watch.work_trees_after(&work_trees), &watch, &mut effects);
         effects.git = watch.git_use(&settled, wants_signature, signing.is_some());
-        tell_git(settled.and(built), &watch.roots, &mut effects);
+        tell_git(repositories.and(settled).and(built), &watch.roots, &mut effects);
         tell_signed(signing.as_ref(), &mut effects);
         effects.refused = journal.refused;
         effects.refused_sockets = journal.refused_sockets;
@@ -347,7 +347,7 @@ fn compare(
     journal: &Journal,
     (git, work_trees): (&GitGuard, &WorkTreesBefore),
     others: &OtherWriters,
-) -> CommandEffects {
+) -> (CommandEffects, GitOutcome) {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
     watch.allow_brought_back(work_trees, &mut found.changes);
@@ -370,6 +370,8 @@ fn compare(
         change.is_violation()
             || state_of(change).is_none_or(|(path, digest)| !others.turn.is_as_left(&path, digest))
     });
+    let is_allowed = |change: &Change| !change.is_violation();
+    let bare_repositories = settle_bare_repositories(watch, git, journal, is_allowed, &mut found.changes);
     let allowed = found.changes.iter().filter(|change| !change.is_violation());
     others.turn.leaves(&allowed.filter_map(state_of).collect::<Vec<_>>());
     let mut settled = recording.restore(&found, &watch.store, journal);
@@ -378,7 +380,6 @@ fn compare(
         outcome: UndoOutcome::NotUndone { why: UndoFailure::ChangedMeanwhile, kept: None },
     }));
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
-    tell_git(new_repositories, &watch.roots, &mut effects);
     let kept = KeptContents::new(watch, journal);
     let mut contents = ChangedContents::new(watch);
     let allowed: Vec<&Change> = found.changes.iter().filter(|change| !change.is_violation()).collect();
@@ -427,7 +428,7 @@ fn compare(
             told.concat()
         ));
     }
-    effects
+    (effects, new_repositories.and(bare_repositories))
 }
 
 /// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
@@ -455,6 +456,24 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
             changes.retain(|change| !(is_new(change) && change.root == root && change.path == path));
         }
     }
+    outcome
+}
+
+/// Undoes what may not stay of those changes to repositories without a `.git` that are judged, and leaves it out of the changes.
+fn settle_bare_repositories(
+    watch: &Watch,
+    git: &GitGuard,
+    journal: &Journal,
+    is_judged: impl Fn(&Change) -> bool,
+    changes: &mut Vec<Change>,
+) -> GitOutcome {
+    let absolute = |change: &Change| Some(watch.roots.get(change.root)?.join(&change.path));
+    let judged = changes.iter().filter(|change| is_judged(change));
+    let changed = judged.filter_map(|change| Some((absolute(change)?, change.before.is_some())));
+    let outcome = git.settle_bare(&changed.collect::<Vec<_>>(), journal, &watch.store);
+    changes.retain(|change| {
+        !outcome.withheld.iter().any(|undone| Some(&undone.path) == absolute(change).as_ref())
+    });
     outcome
 }
 
@@ -544,8 +563,14 @@ fn tell_git(outcome: GitOutcome, roots: &[PathBuf], effects: &mut CommandEffects
     }
 }
 
-/// Brings to the workspace what a staged command may change.
-fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> CommandEffects {
+/// Brings to the workspace what a staged command may change, and returns what became of repositories without a `.git`.
+fn land(
+    watch: &Watch,
+    recording: &Recording,
+    stage: &Stage,
+    git: &GitGuard,
+    ended: Ended,
+) -> (CommandEffects, GitOutcome) {
     let staged = match stage.changes(recording, &*watch.scope) {
         Ok(staged) => staged,
         Err(error) => {
@@ -558,7 +583,8 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
                  command, or ask the user."
             );
             let short = "none of its changes reached the workspace".to_owned();
-            return CommandEffects { told, short, incomplete: true, ..CommandEffects::default() };
+            let effects = CommandEffects { told, short, incomplete: true, ..CommandEffects::default() };
+            return (effects, GitOutcome::default());
         }
     };
     // These are in the workspace until they are replaced.
@@ -571,8 +597,10 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
             replaced.insert((change.root, change.path.clone()), bytes);
         }
     }
-    let CommitOutcome { committed, withheld, kept } =
+    let CommitOutcome { mut committed, withheld, kept } =
         staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
+    let is_new = |change: &Change| change.before.is_none();
+    let bare_repositories = settle_bare_repositories(watch, git, &Journal::default(), is_new, &mut committed);
     let mut contents = ChangedContents::new(watch);
     let known = |change: &Change| replaced.remove(&(change.root, change.path.clone()));
     let mut effects = CommandEffects {
@@ -600,15 +628,13 @@ fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Co
     }
     effects.binaries = contents.binaries;
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
-    effects.violations = not_allowed
-        .map(|WithheldChange { change, .. }| Violation {
-            path: change.path.to_string_lossy().into_owned(),
-            before: state(change.before.as_ref()),
-            after: state(change.after.as_ref()),
-            action: "withheld".to_owned(),
-        })
-        .collect();
-    effects
+    effects.violations.extend(not_allowed.map(|WithheldChange { change, .. }| Violation {
+        path: change.path.to_string_lossy().into_owned(),
+        before: state(change.before.as_ref()),
+        after: state(change.after.as_ref()),
+        action: "withheld".to_owned(),
+    }));
+    (effects, bare_repositories)
 }
 
 /// Names the first of the changes that a command was not allowed to make, for people.

@@ -90,7 +90,7 @@ impl GitGuard {
         }
     }
 
-    fn settle_files(
+    pub(super) fn settle_files(
         &self,
         git: &Path,
         paths: &BTreeSet<PathBuf>,
@@ -139,13 +139,13 @@ impl GitGuard {
 }
 
 /// The contents that a supervisor kept.
-struct ImagesBefore<'a> {
+pub(super) struct ImagesBefore<'a> {
     journal: &'a Journal,
     images: HashMap<&'a Path, &'a BeforeImage>,
 }
 
 impl<'a> ImagesBefore<'a> {
-    fn new(journal: &'a Journal) -> Self {
+    pub(super) fn new(journal: &'a Journal) -> Self {
         let mut images = HashMap::new();
         for image in journal.images.iter().filter(|image| image.content.is_some()) {
             images.entry(image.path.as_path()).or_insert(image);
@@ -154,7 +154,7 @@ impl<'a> ImagesBefore<'a> {
     }
 
     /// What a file held before the command, with its mode.
-    fn content(&self, path: &Path) -> Option<(Vec<u8>, u32)> {
+    pub(super) fn content(&self, path: &Path) -> Option<(Vec<u8>, u32)> {
         let image = self.images.get(path)?;
         Some((self.journal.content(image)?, image.mode))
     }

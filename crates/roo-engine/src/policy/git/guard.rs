@@ -30,6 +30,9 @@ const MOST: usize = 1000;
 /// The most that is read of what a command added to a log of references, in bytes.
 const LOG: u64 = 1 << 20;
 
+/// Reason against a configuration, before the error.
+pub(super) const UNREADABLE: &str = "its configuration can't be read";
+
 /// Commands of git that make commits, as logs of references name them.
 const MAKING_COMMITS: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull", "rebase", "revert"];
 
@@ -342,7 +345,7 @@ impl GitGuard {
 
     /// Returns the reasons why a new git directory may not stay. Only that of a submodule names its work tree, and no other
     /// than its own: git would write what is checked out there.
-    fn objections_to_directory(&self, git: &Path, is_module: bool) -> Vec<String> {
+    pub(super) fn objections_to_directory(&self, git: &Path, is_module: bool) -> Vec<String> {
         let mut because = Vec::new();
         match config::read(&git.join("config"), &self.roots) {
             Ok(values) => {
@@ -354,7 +357,7 @@ impl GitGuard {
                     because.retain(|key| key != "core.worktree");
                 }
             }
-            Err(error) => because.push(format!("its configuration can't be read: {error}")),
+            Err(error) => because.push(format!("{UNREADABLE}: {error}")),
         }
         for name in ["commondir", "config.worktree", "info/attributes"] {
             if git.join(name).symlink_metadata().is_ok() {
@@ -410,7 +413,7 @@ impl GitGuard {
                 .collect();
             match config::read(&own, &self.roots) {
                 Ok(values) => because.extend(config::objections_to_work_tree(&others, &values)),
-                Err(error) => because.push(format!("its configuration can't be read: {error}")),
+                Err(error) => because.push(format!("{UNREADABLE}: {error}")),
             }
         }
         let names = |name: &str| {

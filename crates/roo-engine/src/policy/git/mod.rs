@@ -3,6 +3,7 @@
 //!
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
+mod bare;
 mod brought_back;
 mod build_output;
 mod committed;
@@ -18,6 +19,7 @@ mod references;
 mod replace;
 mod sequencer;
 
+pub(super) use bare::bare_repository;
 pub(super) use brought_back::BroughtFile;
 pub use brought_back::WorkTreesBefore;
 pub(super) use brought_back::stays_closed;
