@@ -413,3 +413,37 @@ turns:
     client.progress("end");
     assert_eq!(client.shut_down(), 0);
 }
+
+/// What would be judged at the end of a command is not there for hours.
+#[test]
+fn a_command_that_keeps_a_repository_which_may_not_stay_is_ended() {
+    let mark = processes::mark(730);
+    let line = "git init -q fine; git init -q sub; git -C sub config core.fsmonitor evil; echo made; sleep";
+    let script = format!(
+        r#"
+turns:
+  - calls: [{{ tool: execute_command, params: {{ command: "{line} {mark}", background: true }} }}]
+  - when: {{ contains: [is still running, made] }}
+    calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
+  - when: {{ contains: [it made a git repository that can make git run programs, "sub/.git: core.fsmonitor"] }}
+    calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
+"#
+    );
+    let home = playing(&script, "");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Make it.");
+    let asked = client.event("approval.requested");
+    let (id, digest) = (&asked["event"]["approvalId"], &asked["event"]["digest"]);
+    let answer = json!({ "approvalId": id, "digest": digest, "optionId": "allow_once" });
+    client.request("roo/approval/respond", answer);
+    let question = client.event("question.asked");
+    let ended = client.event("command.ended");
+    let summary = ended["event"]["summary"].as_str().unwrap();
+    assert!(summary.starts_with("ended: it made a git repository that may not stay"), "{summary}");
+    assert_eq!(processes::with(&mark), [""; 0]);
+    assert!(!home.path("work/sub/.git").exists() && home.path("work/fine/.git").exists());
+    let answer = json!({ "questionId": question["event"]["questionId"], "text": "Yes" });
+    client.request("roo/question/answer", answer);
+    client.state("completed");
+    assert_eq!(client.shut_down(), 0);
+}

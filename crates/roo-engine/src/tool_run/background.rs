@@ -36,6 +36,8 @@ pub enum StopReason {
     Model,
     /// The user stopped it.
     User,
+    /// It made a git repository that may not stay.
+    Repository,
     /// It printed nothing for so long.
     Silent(Duration),
 }

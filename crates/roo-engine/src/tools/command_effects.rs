@@ -1,7 +1,7 @@
 //! Effects of a command: the files that it changed, for the trace, and what it was not allowed to change, undone or
 //! held for the user. What a staged command wrote is brought to the workspace here.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(super) struct Before {
     /// Copies of files made before the command changes them; none where nothing can do that.
     captured: Option<Captured>,
     /// State of git directories before the command.
-    git: GitGuard,
+    git: Arc<GitGuard>,
     /// State of what git keeps and has in the work tree.
     work_trees: WorkTreesBefore,
     /// Through which it sees the directories of build tools.
@@ -149,6 +149,14 @@ impl Before {
         self.captured.is_some() || self.stage.is_some()
     }
 
+    /// Returns the git directories that came up by the command, which still runs, and may not stay as they are now.
+    pub(super) async fn unfit_repositories(&self) -> BTreeSet<PathBuf> {
+        let Some(captured) = &self.captured else { return BTreeSet::new() };
+        let (directory, git) = (captured.bounds.directory.clone(), Arc::clone(&self.git));
+        let look = move || Journal::read(&directory).map(|journal| git.unfit(&journal)).unwrap_or_default();
+        roo_durable::spawn_blocking(look).await.unwrap_or_default()
+    }
+
     /// The bounds of the command.
     pub(super) fn bounds(&self, confined: &Confined) -> Confinement {
         let mut bounds = match (&self.stage, &self.watch.staging) {
@@ -210,6 +218,7 @@ pub(super) async fn before(
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
         let git = watch.guard_git(captured.as_ref());
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
+        let git = Arc::new(git);
         let work_trees = watch.work_trees_before(captured.as_ref(), &turn);
         let work_trees = work_trees.map_err(|error| format!("what git has can't be taken down: {error}"))?;
         let layers = watch.lease_layers();

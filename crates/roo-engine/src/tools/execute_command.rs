@@ -3,16 +3,17 @@
 //! The command runs in a task of its own, up to the decision of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`crate::tool_run::BackgroundCommands`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::command_effects::{self, Before, CommandEffects};
@@ -42,6 +43,8 @@ use roo_workspace::{Location, ONE_LINE_CHARACTERS, Protection, Purpose, Resolved
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
+/// Time between two looks at the git repositories that a command in the background makes.
+const LOOK: Duration = Duration::from_secs(5);
 /// Time for which a command that is to run on, or at which something was typed, is waited for, at most, to tell what it
 /// prints.
 pub(super) const BEGINNING: Duration = Duration::from_secs(3);
@@ -381,7 +384,17 @@ impl Run {
     async fn finish(self) -> Outcome {
         let Self { command, head, bounds, watched, before, is_staged, running, environment, shown, context } =
             self;
-        let ran = run_to_end(&command, &environment, bounds.as_ref(), &running, shown, &context).await;
+        let ran = {
+            let mut ran =
+                pin!(run_to_end(&command, &environment, bounds.as_ref(), &running, shown, &context));
+            tokio::select! {
+                ran = &mut ran => ran,
+                () = has_unfit_repository(watched.as_ref(), &running, &context) => {
+                    running.stop(StopReason::Repository);
+                    ran.await
+                }
+            }
+        };
         let (exit, left) = match ran {
             Ok((status, left)) => (Ok(status), left),
             Err(error) => (Err(error), LeftRunning::default()),
@@ -450,6 +463,23 @@ impl Run {
             fault,
             exit_code,
             ..Outcome::new(status, text, summary)
+        }
+    }
+}
+
+/// Waits until a command in the background has had a git repository for some seconds that may not stay. Other commands are
+/// judged at their end, which is near.
+async fn has_unfit_repository(watched: Option<&Before>, running: &RunningCommand, context: &ToolContext) {
+    let Some(before) = watched else { return std::future::pending().await };
+    let mut known = BTreeSet::new();
+    loop {
+        sleep(LOOK).await;
+        if context.background.get(&running.id).is_some() {
+            let found = before.unfit_repositories().await;
+            if !found.is_disjoint(&known) {
+                return;
+            }
+            known = found;
         }
     }
 }
@@ -633,6 +663,16 @@ fn ending(
                 }
                 StopReason::Model => (ToolStatus::Ok, "stopped", "The command was stopped"),
                 StopReason::User => (ToolStatus::Ok, "stopped by the user", "The user stopped the command"),
+                StopReason::Repository => {
+                    let how = format!(
+                        "The command was ended because it made a git repository that can make git run programs; {effects}."
+                    );
+                    return (
+                        ToolStatus::Failed,
+                        "ended: it made a git repository that may not stay".to_owned(),
+                        how,
+                    );
+                }
                 StopReason::Silent(limit) => {
                     let limit = limit.as_secs();
                     let how = format!(

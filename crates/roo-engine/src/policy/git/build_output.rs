@@ -29,7 +29,7 @@ const STEERING: &[&str] = &[
 ];
 
 /// What was touched in build output: by the `.git`, the paths in it; that itself where it came up.
-type TouchedGit = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+pub(super) type TouchedGit = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
 impl GitGuard {
     /// Puts away what a command that began then has made of repositories in these directories and may not stay, and puts back
@@ -167,6 +167,22 @@ fn holds_only_samples(hooks: &Path) -> bool {
 
 /// Finds what a command touched of repositories in these directories.
 fn touched(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> TouchedGit {
+    let mut found = touched_by(directories, journal);
+    if !journal.is_complete() {
+        let mut left = MOST;
+        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
+        for directory in directories {
+            for git in repositories_below(directory, &mut left).into_iter().filter(|git| is_newer(git, since))
+            {
+                found.entry(git.clone()).or_default().insert(git);
+            }
+        }
+    }
+    found
+}
+
+/// What a journal tells of that.
+pub(super) fn touched_by(directories: &[PathBuf], journal: &Journal) -> TouchedGit {
     let mut found = TouchedGit::new();
     let mut add = |git: PathBuf, path: PathBuf| _ = found.entry(git).or_default().insert(path);
     let mut left = MOST;
@@ -180,15 +196,6 @@ fn touched(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> Tou
                 }
             }
             None => {}
-        }
-    }
-    if !journal.is_complete() {
-        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
-        for directory in directories {
-            for git in repositories_below(directory, &mut left).into_iter().filter(|git| is_newer(git, since))
-            {
-                add(git.clone(), git);
-            }
         }
     }
     found

@@ -42,6 +42,10 @@ pub(super) type Values = BTreeMap<String, Vec<String>>;
 /// # Errors
 /// When git can't be run, or can't read it.
 pub(super) fn read(file: &Path, roots: &[PathBuf]) -> io::Result<Values> {
+    if !file.metadata()?.is_file() {
+        // Git would wait for whoever writes to a pipe.
+        return Err(io::Error::other("it is no file"));
+    }
     let output = git(Path::new("/"), roots)?
         .args(["config", "--no-includes", "--list", "--null", "--file"])
         .arg(file)

@@ -18,6 +18,7 @@ mod program;
 mod references;
 mod replace;
 mod sequencer;
+mod unfit;
 
 pub(super) use bare::bare_repository;
 pub(super) use brought_back::BroughtFile;
