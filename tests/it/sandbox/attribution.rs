@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use roo_sandbox::changes::{Changes, Keep, Limits};
 use roo_sandbox::exec::sandbox::Journal;
+use roo_sandbox::exec::{CommandHandle, Terminal};
 
 use super::*;
 
@@ -31,7 +32,12 @@ struct Found {
 
 impl Fixture {
     /// Runs a line. When it prints `ready`, somebody else does something, and then the pipe `go` is written to.
-    async fn meanwhile(&self, line: &str, mut act: impl FnMut()) -> Found {
+    async fn meanwhile(&self, line: &str, act: impl FnMut()) -> Found {
+        self.meanwhile_in(None, line, act).await
+    }
+
+    /// As that, in a terminal.
+    async fn meanwhile_in(&self, terminal: Option<Terminal>, line: &str, mut act: impl FnMut()) -> Found {
         let store = Store::open(self.at("kept"), Limits::default()).unwrap();
         fs::create_dir_all(self.at("ws/target")).unwrap();
         let made = std::process::Command::new("mkfifo").arg(self.at("ws/src/go")).status();
@@ -52,7 +58,8 @@ impl Fixture {
                 fs::write(&go, "go\n").unwrap();
             }
         };
-        let (command, environment) = (self.command(line), self.environment());
+        let handle = terminal.map(|terminal| Arc::new(CommandHandle::new(Some(terminal))));
+        let (command, environment) = (Command { handle, ..self.command(line) }, self.environment());
         let cancel = CancellationToken::new();
         exec::run_confined(&command, &environment, &self.sandbox, &confinement, on_output, &cancel)
             .await
@@ -117,6 +124,64 @@ async fn what_others_made_and_the_command_then_changed_is_given_back_as_they_mad
     let read = |name: &str| fs::read_to_string(fixture.at("ws").join(name)).unwrap();
     assert_eq!((read("CLAUDE.md"), read("other/gone.md")), ("mine".to_owned(), "here".to_owned()));
     assert_eq!(read("src/user.txt"), "minez\n");
+}
+
+/// Copies and changes of files with their mode, and openings of the command's terminal, after which it is still known what is
+/// the command's.
+const ORDINARY: &[&str] = &[
+    "sed -i s/a/b/ src/a.txt",
+    "cp -p src/a.txt src/b.txt",
+    "cp -a src src2",
+    "install -m 644 src/a.txt src/b.txt",
+    "chmod +x src/a.txt",
+    "exec 3<>/dev/tty && echo typed >&3",
+];
+
+#[tokio::test]
+async fn what_is_copied_with_its_mode_and_what_opens_the_terminal_takes_nothing_of_others() {
+    for line in ORDINARY {
+        let fixture = Fixture::new().await;
+        let line = format!("{line} && echo ready; read x <src/go; {line}");
+        let terminal = line.contains("exec").then(|| Terminal::open().unwrap());
+        let found = fixture.meanwhile_in(terminal, &line, || write_as_user(&fixture)).await;
+        assert!(found.output.contains("ready"), "{line}: {}", found.output);
+        assert!(found.journal.is_complete(), "{line}: {}", found.output);
+        assert!(
+            !found.paths().iter().any(|path| path.ends_with(".md") || path.contains("claude")),
+            "{line}: {:?}",
+            found.paths()
+        );
+        found.restore();
+        assert_eq!(fs::read_to_string(fixture.at("ws/CLAUDE.md")).unwrap(), "mine", "{line}");
+    }
+}
+
+/// An access list can change who may read a file.
+#[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+async fn an_access_list_and_an_attribute_are_set_and_put_down() {
+    let fixture = Fixture::new().await;
+    let line = "python3 -c '
+import os, struct
+# Version 2; the user, the group and the others: tag, permissions and no id.
+entries = [(1, 6), (4, 4), (32, 0)]
+acl = struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", tag, bits, 0xffffffff) for tag, bits in entries)
+os.setxattr(\"src/a.txt\", \"system.posix_acl_access\", acl)
+os.setxattr(os.open(\"src/a.txt\", os.O_RDONLY), \"user.a\", b\"value\")
+print(os.getxattr(\"src/a.txt\", \"user.a\"), oct(os.stat(\"src/a.txt\").st_mode))
+for call in [lambda: os.setxattr(\"src/a.txt\", \"user.a\", b\"\", os.XATTR_CREATE), lambda: os.setxattr(\"none\", \"user.a\", b\"\"),
+             lambda: os.setxattr(\"AGENTS.md\", \"user.a\", b\"\")]:
+    try: call()
+    except OSError as error: print(error.strerror)
+'";
+    let found = fixture.meanwhile(line, || ()).await;
+    let expected = "b'value' 0o100640\nFile exists\nNo such file or directory\nRead-only file system\n";
+    assert_eq!(found.output, expected);
+    assert!(
+        found.journal.is_complete() && found.paths().contains(&"src/a.txt".to_owned()),
+        "{:?}",
+        found.paths()
+    );
 }
 
 /// Ways to plant `CLAUDE.md`, or `.claude` with what is in it.

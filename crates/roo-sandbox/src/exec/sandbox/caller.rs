@@ -32,6 +32,37 @@ const MOST_LINKS: usize = 40;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller(pub i32);
 
+/// The session of a process, and its controlling terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    /// The number of the process.
+    process: i64,
+    /// The number of the process that leads the session; 0 for one outside of this process namespace.
+    leader: i64,
+    /// The number of the terminal's device; 0 for none.
+    pub terminal: i64,
+}
+
+impl Session {
+    /// Reads the fourth and the fifth field after the name (proc_pid_stat(5)).
+    fn parse(stat: &str, process: i64) -> Option<Self> {
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(3).map(str::parse);
+        Some(Self { process, leader: fields.next()?.ok()?, terminal: fields.next()?.ok()? })
+    }
+
+    /// Returns whether it is the session of this process, which the helper outside of the namespace leads.
+    pub(super) fn is_ours(self) -> bool {
+        let own = std::fs::read_to_string("/proc/self/stat").ok();
+        let own = own.and_then(|stat| Self::parse(&stat, 0));
+        own.is_some_and(|own| own.leader == self.leader && own.terminal == self.terminal)
+    }
+
+    /// Returns whether a terminal that the process opens becomes that of its session.
+    pub(super) fn takes_terminal(self) -> bool {
+        self.leader == self.process && self.terminal == 0
+    }
+}
+
 /// A path as it was given: from a directory of its own.
 pub(super) struct GivenPath {
     directory: BaseDirectory,
@@ -368,12 +399,11 @@ impl Caller {
         Mode::from_raw_mode(mask.unwrap_or(0o22))
     }
 
-    /// Returns whether it has a controlling terminal, by proc_pid_stat(5): the fifth field after the name.
-    pub(super) fn has_terminal(self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
-        let number =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(4)?.parse::<i64>().ok());
-        number != Some(0)
+    /// Returns its session; none where it can't be looked at.
+    pub(super) fn session(self) -> Option<Session> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        let leads = self.status("Tgid:")?.parse().ok()?;
+        Session::parse(&stat, leads)
     }
 
     fn status(self, field: &str) -> Option<String> {
@@ -509,6 +539,15 @@ mod tests {
         assert_eq!(split("/b//"), ("/", "b//"));
         assert_eq!(split("a/.."), ("a/", ".."));
         assert_eq!(split("/"), ("/", "."));
+    }
+
+    #[test]
+    fn a_process_takes_a_terminal_where_it_leads_a_session_without_one() {
+        let session = |stat: &str| Session::parse(stat, 7).unwrap();
+        assert!(session("7 (a) b) S 1 7 7 0 -1 4194304").takes_terminal());
+        assert!(!session("7 (sh) S 1 7 7 34816 7 4194304").takes_terminal());
+        assert!(!session("7 (sh) S 1 7 0 0 -1 4194304").takes_terminal());
+        assert_eq!(Session::parse("7 (sh) S 1", 7), None);
     }
 
     #[test]

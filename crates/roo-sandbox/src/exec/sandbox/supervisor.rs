@@ -23,8 +23,9 @@ use std::time::Duration;
 use nix::libc;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, chmodat, fcntl_setfl, ftruncate, linkat,
-    major, minor, mkdirat, mknodat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, XattrFlags, chmodat, fcntl_setfl,
+    ftruncate, linkat, major, minor, mkdirat, mknodat, openat, readlinkat, renameat_with, setxattr, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::umask;
@@ -54,6 +55,10 @@ const ATTEMPTS: usize = 16;
 /// Time that a call waits for a mount that was taken away, and between two looks at it.
 const MOUNTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// The largest value of an extended attribute that the kernel takes, in bytes.
+const LARGEST_ATTRIBUTE: usize = 64 << 10;
+/// Beginnings of the names of extended attributes that mean the same to every process of the command.
+const ATTRIBUTES: &[&[u8]] = &[b"system.posix_acl_", b"user."];
 /// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
 const TERMINAL: u32 = 5;
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
@@ -231,6 +236,19 @@ impl SupervisedCall<'_> {
         Ok(GivenPath::new(self.integer(directory), self.text(number)?))
     }
 
+    /// The value of an extended attribute.
+    fn attribute_value(&self) -> Result<Vec<u8>, Unresolved> {
+        let length = usize::try_from(self.argument(3)).map_err(|_| Errno::TOOBIG)?;
+        if length > LARGEST_ATTRIBUTE {
+            return Err(Errno::TOOBIG.into());
+        }
+        if length == 0 {
+            return Ok(vec![]);
+        }
+        let value = self.caller.memory(self.argument(2), length)?;
+        if value.len() == length { Ok(value) } else { Err(Errno::FAULT.into()) }
+    }
+
     /// Checks that what was read of the caller is its own, and not of another process that got its number.
     fn check(&self) -> Result<(), Unresolved> {
         let is_waiting = self.listener.is_waiting(self.notification);
@@ -327,10 +345,11 @@ impl Supervisor {
             libc::SYS_link => self.link(call, &call.here(0)?, &call.here(1)?, false),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => self.rename(call, &call.here(0)?, &call.here(1)?, 0),
-            // Access lists can change the mode, and subvolumes bring names: what is seldom used is not looked at.
-            libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr | SETXATTRAT | libc::SYS_ioctl => {
-                Err(Unresolved::CallersOwn)
-            }
+            libc::SYS_setxattr => self.set_attribute(call, &call.caller.find(&call.here(0)?, true)?),
+            libc::SYS_lsetxattr => self.set_attribute(call, &call.caller.find(&call.here(0)?, false)?),
+            libc::SYS_fsetxattr => self.set_attribute(call, &call.caller.descriptor(call.integer(0))?),
+            // Subvolumes bring names: what is seldom used is not looked at.
+            SETXATTRAT | libc::SYS_ioctl => Err(Unresolved::CallersOwn),
             _ => Ok(CallAnswer::Continue),
         }
     }
@@ -462,13 +481,19 @@ impl Supervisor {
         let mut with = flags.difference(without) | OFlags::CLOEXEC | OFlags::NOCTTY;
         match kind {
             FileType::CharacterDevice => match major(found.stat.st_rdev) {
-                // The caller's terminal, whichever that is.
-                TERMINAL if minor(found.stat.st_rdev) == 0 && call.caller.has_terminal() => {
-                    return Err(Unresolved::CallersOwn);
-                }
-                TERMINAL if minor(found.stat.st_rdev) == 0 => return Err(Errno::NXIO.into()),
-                // It may become the caller's terminal.
-                number if TERMINALS.contains(&number) && !flags.contains(OFlags::NOCTTY) => {
+                TERMINAL if minor(found.stat.st_rdev) == 0 => match call.caller.session() {
+                    Some(session) if session.terminal == 0 => return Err(Errno::NXIO.into()),
+                    // The terminal of the command, which is this process's as well.
+                    Some(session) if session.is_ours() => {}
+                    // Another one, whichever that is.
+                    _ => return Err(Unresolved::CallersOwn),
+                },
+                // It becomes the caller's terminal.
+                number
+                    if TERMINALS.contains(&number)
+                        && !flags.contains(OFlags::NOCTTY)
+                        && call.caller.session().is_none_or(|session| session.takes_terminal()) =>
+                {
                     return Err(Unresolved::CallersOwn);
                 }
                 _ => {}
@@ -555,6 +580,23 @@ impl Supervisor {
         self.check_writer(call.caller, &found.path)?;
         self.about_to_change(found, false)?;
         self.perform(|| chmodat(CWD, found.by_handle(), mode, AtFlags::empty()))
+    }
+
+    /// Sets an extended attribute, as programs do that copy a file with its mode. An access list can change the mode.
+    fn set_attribute(
+        &mut self,
+        call: &SupervisedCall<'_>,
+        found: &ResolvedFile,
+    ) -> Result<CallAnswer, Unresolved> {
+        let name = call.text(1)?;
+        let value = call.attribute_value()?;
+        let flags = XattrFlags::from_bits(call.integer(4).cast_unsigned()).ok_or(Errno::INVAL)?;
+        call.check()?;
+        if !ATTRIBUTES.iter().any(|known| name.starts_with(known)) {
+            return Err(Unresolved::CallersOwn);
+        }
+        self.about_to_change(found, false)?;
+        self.perform(|| setxattr(found.by_handle(), name, &value, flags))
     }
 
     /// Puts down that something comes up.
