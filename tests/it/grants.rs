@@ -83,6 +83,24 @@ fn a_host_that_a_program_succeeds_without_is_not_offered() {
 
 #[test]
 #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+fn a_host_that_was_refused_before_is_told_and_offered_to_the_next_command() {
+    let quiet = "curl -sS --max-time 20 http://other.example/ > curl.log 2>&1 || true";
+    let line = "curl -sS --max-time 20 http://other.example/";
+    let (_home, mut client) = begin(&calling(&[quiet, line, line]), CONFINED, Options::typed());
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let title = asked["event"]["title"].as_str().unwrap();
+    assert!(title.starts_with("Let this command reach `other.example:80`? Run curl"), "{title}");
+    respond(&mut client, &asked, "reject_once");
+    client.state("completed");
+    let told = summaries(&client, &task);
+    assert_eq!(told[0], "exit code 0");
+    assert!(told[1].ends_with("the sandbox withheld other.example:80"), "{told:?}");
+    client.shut_down();
+}
+
+#[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
 fn a_host_that_is_granted_leaves_a_server_of_the_request_within_reach() {
     const SERVE: &str = "python3 -u -m http.server 8123 --bind 127.0.0.1";
     let fetch = "curl -sS --max-time 20 http://127.0.0.1:8123/hello.txt";

@@ -17,7 +17,7 @@ use roo_formats::intents::Intent;
 use roo_protocol::ids::Urid;
 use roo_sandbox::egress::{
     Destination, Egress, EgressDecision, HostPattern, HostRules, InvalidHost, Loopback, Preset,
-    UpstreamProxies, Verdict,
+    ReportedDecisions, UpstreamProxies, Verdict,
 };
 use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
 
@@ -255,6 +255,7 @@ struct Proxy {
     port: u16,
     rules: watch::Sender<Arc<HostRules>>,
     refused: Mutex<mpsc::UnboundedReceiver<EgressDecision>>,
+    reported: ReportedDecisions,
 }
 
 /// Forwards connections to a port of this machine's loopback, until it is dropped.
@@ -325,13 +326,13 @@ impl TaskNetwork {
                 if let Some(servers) = servers {
                     egress = egress.with_loopback(servers);
                 }
-                let ended = served.clone();
+                let (ended, reported) = (served.clone(), egress.reported());
                 runtime.spawn(async move {
                     if let Err(error) = egress.serve(listener, ended).await {
                         tracing::warn!(%error, "the proxy of a task's commands has ended");
                     }
                 });
-                Some(Proxy { port, rules, refused: Mutex::new(decisions) })
+                Some(Proxy { port, rules, refused: Mutex::new(decisions), reported })
             }
             None => None,
         };
@@ -363,11 +364,37 @@ impl TaskNetwork {
         self.proxy.as_ref().map(|proxy| proxy.port)
     }
 
-    /// Returns the hosts that were refused since the last look.
+    /// Returns the hosts that were refused since the last look, each once.
     pub fn refused(&self) -> Vec<EgressDecision> {
         let Some(proxy) = &self.proxy else { return vec![] };
         let mut refused = proxy.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = std::iter::from_fn(|| refused.try_recv().ok());
-        decisions.filter(|decision| decision.verdict == Verdict::Refused).collect()
+        let mut found: Vec<EgressDecision> = Vec::new();
+        for decision in decisions.filter(|decision| decision.verdict == Verdict::Refused) {
+            if !found.contains(&decision) {
+                found.push(decision);
+            }
+        }
+        // The next command that is refused one of them is told as well.
+        proxy.reported.forget();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_with_a_work_tree_shares_no_network_with_the_others() {
+        let networks = TaskNetworks::default();
+        let rules = NetworkRules::default();
+        let slot = |folder: &str| {
+            let request = Urid::new("20260102-03-04-abcdef01");
+            networks.slot(&NetworkOwner { request, folder: Some(folder.into()) }, &rules)
+        };
+        let (one, other) = (slot("/w-1"), slot("/w-2"));
+        assert!(!Arc::ptr_eq(&one, &other));
+        assert!(Arc::ptr_eq(&one, &slot("/w-1")));
     }
 }

@@ -61,6 +61,22 @@ const REFUSED_CONNECTIONS: &[&str] = &[
     "can't connect to mysql server",
     "can't connect to server",
 ];
+/// The answer of the proxy to a host that is refused, as programs print it.
+const PROXY_REFUSAL: &str = "403 Refused by the sandbox";
+/// Words with which programs report that they did not reach a host, without its name.
+const HOST_ERRORS: &[&str] = &[
+    "403",
+    "forbidden",
+    "refused",
+    "proxy",
+    "tunnel",
+    "connect",
+    "network",
+    "fetch",
+    "download",
+    "timed out",
+    "unreachable",
+];
 /// A port of the loopback in an error, as in `127.0.0.1:5432`, `localhost port 5432` and `('127.0.0.1', 5432)`.
 static LOOPBACK_PORT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let host = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1)";
@@ -188,8 +204,14 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     };
     // Programs that succeed without a host or a socket, such as one that looks for news about itself, have not needed it.
     let is_missed = |name: &str| !ended.succeeded || ended.output.contains(name);
-    let hosts: Vec<&EgressDecision> =
-        ended.refused_hosts.iter().filter(|host| is_missed(&host.host.to_string())).collect();
+    // One that failed may have looked for such news too, and failed for another reason.
+    let misses_any_host = ended.output.contains(PROXY_REFUSAL)
+        || (!ended.succeeded
+            && (ended.output.trim().is_empty()
+                || [HOST_ERRORS, NETWORK_ERRORS, REFUSED_CONNECTIONS].iter().any(|errors| says(errors))));
+    let is_missed_host =
+        |host: &&EgressDecision| misses_any_host || ended.output.contains(&host.host.to_string());
+    let hosts: Vec<&EgressDecision> = ended.refused_hosts.iter().filter(is_missed_host).collect();
     let mut sockets = outside_sockets(ended.refused_sockets);
     sockets.retain(|socket| socket.file_name().is_some_and(|name| is_missed(&name.to_string_lossy())));
     let wants_login = |errors: &[&str]| !ended.only_shows && !ended.succeeded && says(errors);
@@ -864,6 +886,10 @@ mod tests {
         assert_eq!(offered(true, "ok"), (0, 0));
         assert_eq!(offered(true, "warning: news.example.com can't be reached"), (1, 0));
         assert_eq!(offered(true, "no agent at ~/agent.sock"), (0, 1));
+        assert_eq!(offered(true, "curl: (56) CONNECT tunnel: 403 Refused by the sandbox of roo-lsp"), (1, 0));
+        // What failed for another reason has not missed the host of its news.
+        assert_eq!(offered(false, "3 tests failed").0, 0);
+        assert_eq!(offered(false, "TypeError: fetch failed").0, 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Decisions of the proxy: their report to the server, and the message to the command.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -11,7 +11,7 @@ use super::rules::{HostPattern, Reason};
 /// Destinations of one proxy that are reported. A command can make up names without end.
 const REPORTED: usize = 1000;
 
-/// A decision about one destination. Reported once for each destination and verdict.
+/// A decision about one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressDecision {
     /// The host that the command asked for.
@@ -65,20 +65,22 @@ impl EgressDecision {
         let destination = Destination { host: self.host.clone(), port: self.port };
         let grant: Vec<String> = self.grant().iter().map(|pattern| format!("`{pattern}`")).collect();
         format!(
-            "The sandbox of roo-lsp refused the connection to {destination}: {}.\n\
-             To allow it, the user can add {} to the setting `{setting}`, or grant it when asked.\n",
-            self.reason,
+            "{refused}{own}To allow it, the user can add {} to the setting `{setting}`, or grant it when asked.\n",
             grant.join(" and ")
         )
     }
 }
 
-/// The report of decisions, each once.
+/// The report of decisions, each once until it is forgotten.
 #[derive(Debug)]
 pub(super) struct Decisions {
     report: UnboundedSender<EgressDecision>,
-    seen: Mutex<Seen>,
+    reported: ReportedDecisions,
 }
+
+/// The decisions that a proxy has reported, and does not report again.
+#[derive(Clone, Debug, Default)]
+pub struct ReportedDecisions(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -86,14 +88,21 @@ struct Seen {
     unreported: u64,
 }
 
+impl ReportedDecisions {
+    /// Has the same decisions reported once more.
+    pub fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).reported.clear();
+    }
+}
+
 impl Decisions {
-    pub(super) fn new(report: UnboundedSender<EgressDecision>) -> Self {
-        Self { report, seen: Mutex::default() }
+    pub(super) fn new(report: UnboundedSender<EgressDecision>, reported: ReportedDecisions) -> Self {
+        Self { report, reported }
     }
 
     pub(super) fn add(&self, decision: &EgressDecision) {
         let destination = Destination { host: decision.host.clone(), port: decision.port };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.reported.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (destination, decision.verdict);
         if seen.reported.contains(&key) {
             return;
@@ -109,7 +118,7 @@ impl Decisions {
 
     /// Returns how many decisions were not reported because there were too many.
     pub(super) fn unreported(&self) -> u64 {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).unreported
+        self.reported.0.lock().unwrap_or_else(PoisonError::into_inner).unreported
     }
 }
 
@@ -171,10 +180,17 @@ mod tests {
     #[test]
     fn a_destination_is_reported_once_for_each_verdict_and_not_without_end() {
         let (report, mut reports) = tokio::sync::mpsc::unbounded_channel();
-        let decisions = Decisions::new(report);
+        let reported = ReportedDecisions::default();
+        let decisions = Decisions::new(report, reported.clone());
         let one = refused("example.com:443", Reason::NoRule);
         let allowed = EgressDecision { verdict: Verdict::Allowed, ..one.clone() };
         for decision in [&one, &one, &allowed, &one] {
+            decisions.add(decision);
+        }
+        assert_eq!((reports.try_recv(), reports.try_recv()), (Ok(one.clone()), Ok(allowed.clone())));
+        assert!(reports.try_recv().is_err());
+        reported.forget();
+        for decision in [&one, &one, &allowed] {
             decisions.add(decision);
         }
         assert_eq!((reports.try_recv(), reports.try_recv()), (Ok(one), Ok(allowed)));

@@ -45,8 +45,8 @@
 //!   future cancels the connections too, without waiting for them.
 //! - **Reports**: each [`EgressDecision`] has host, port, verdict, reason, and for a refusal the rules that would allow it
 //!   ([`EgressDecision::grant`]). Each destination is reported once for each verdict, not once for each connection, at
-//!   the moment of the first decision; at most 1,000 for each proxy, the rest is counted in the summary. The channel
-//!   closes when `serve` returns. A refused program gets the reason and these rules as an HTTP response (403), and by
+//!   the moment of the first decision, and once more after [`ReportedDecisions::forget`]; at most 1,000 until then, the
+//!   rest is counted in the summary. The channel closes when `serve` returns. A refused program gets the reason and these rules as an HTTP response (403), and by
 //!   SOCKS5 an error code.
 //!
 //! TLS is not decrypted, so a request to another site on an allowed server is not noticed. A lookup that is under way
@@ -85,7 +85,7 @@ use tokio_util::task::TaskTracker;
 
 pub use address::{AddressClass, address_class, is_this_machine, name_class};
 pub use connect::{Resolve, SystemResolver};
-pub use decision::{EgressDecision, Verdict};
+pub use decision::{EgressDecision, ReportedDecisions, Verdict};
 pub use host::{Destination, Host, InvalidHost};
 pub use loopback::Loopback;
 pub use preset::{Preset, presets, proxy_environment};
@@ -143,6 +143,7 @@ impl Default for Limits {
 pub struct Egress {
     rules: watch::Receiver<Arc<HostRules>>,
     decisions: UnboundedSender<EgressDecision>,
+    reported: ReportedDecisions,
     upstream: UpstreamProxies,
     resolver: Arc<dyn Resolve>,
     loopback: Option<Arc<dyn Loopback>>,
@@ -159,10 +160,16 @@ pub struct EgressSummary {
 }
 
 impl Egress {
-    /// Creates a proxy. It applies the newest rules to each request and reports each decision once.
+    /// Creates a proxy. It applies the newest rules to each request and reports each decision once, until that is forgotten.
     pub fn new(rules: watch::Receiver<Arc<HostRules>>, decisions: UnboundedSender<EgressDecision>) -> Self {
         let (upstream, resolver) = (UpstreamProxies::default(), Arc::new(SystemResolver));
-        Self { rules, decisions, upstream, resolver, loopback: None, limits: Limits::default() }
+        let (reported, limits) = (ReportedDecisions::default(), Limits::default());
+        Self { rules, decisions, reported, upstream, resolver, loopback: None, limits }
+    }
+
+    /// Returns what it has reported, to have it reported again.
+    pub fn reported(&self) -> ReportedDecisions {
+        self.reported.clone()
     }
 
     /// Sets the user's own proxies for connections that leave the machine.
@@ -203,7 +210,7 @@ impl Egress {
         let listener = TcpListener::from_std(listener)?;
         let proxy = Arc::new(Proxy {
             rules: self.rules,
-            decisions: Decisions::new(self.decisions),
+            decisions: Decisions::new(self.decisions, self.reported),
             upstream: self.upstream,
             unresolved: Mutex::default(),
             resolver: self.resolver,

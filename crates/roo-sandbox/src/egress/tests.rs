@@ -56,7 +56,7 @@ impl Bench {
         let names = Arc::new(names);
         let proxy = Proxy {
             rules: watched,
-            decisions: Decisions::new(report),
+            decisions: Decisions::new(report, ReportedDecisions::default()),
             upstream,
             unresolved: Mutex::default(),
             resolver: Arc::clone(&names) as Arc<dyn Resolve>,
