@@ -263,6 +263,26 @@ fn each_mode_asks_as_it_says_and_an_intent_makes_every_command_ask() {
 }
 
 #[test]
+fn what_a_request_wrote_to_its_temporary_directory_is_deleted_with_it() {
+    let project = trusted(CONFINED);
+    let script = project.script(
+        r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "mkdir /tmp/of-a-request && echo x > /tmp/of-a-request/x && chmod 500 /tmp/of-a-request" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#,
+    );
+    project.succeed(&["run", "--script", script.to_str().unwrap(), "Go"]);
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    let urid = item["urid"].as_str().unwrap();
+    let temporary = project.logs()[0].ancestors().nth(3).unwrap().join("tmp").join(urid);
+    assert!(temporary.join("of-a-request/x").is_file(), "{}", temporary.display());
+    project.succeed(&["tasks", "delete", "--yes", urid]);
+    assert!(!temporary.exists());
+}
+
+#[test]
 fn without_trust_or_a_sandbox_that_holds_what_is_protected_nothing_runs_unasked() {
     let answer = &verdicts(&untrusted(CONFINED), &["make all"])[0];
     let always = json!("Always allow commands that stay in the sandbox, and trust this folder");

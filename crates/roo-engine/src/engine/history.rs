@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::read_tree;
 use roo_durable::disk::FileStamp;
 use roo_durable::{History, RequestDirectory, StoreError, WorkspaceDirectory};
-use roo_protocol::ids::TaskId;
+use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{HistoryItem, TaskState};
 
 /// Time after which a further change of a log is sure to change its time, in any file system.
@@ -79,6 +79,15 @@ impl RequestHistory {
             tracing::warn!(%error, "the title of a deleted request remains in the index of requests");
         }
     }
+}
+
+/// The requests of a workspace that go on, or have ended within a given time; none where they can't be listed.
+pub(super) fn in_use(directory: &WorkspaceDirectory, age: Duration) -> Option<HashSet<Urid>> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let oldest = i64::try_from(now.saturating_sub(age).as_millis()).ok()?;
+    let items = RequestHistory::new(directory).items(directory, None, usize::MAX, |_| None);
+    let is_in_use = |item: &HistoryItem| !item.state.is_final() || item.updated_at > oldest;
+    Some(items.ok()?.into_iter().filter(is_in_use).map(|item| item.urid).collect())
 }
 
 /// Returns whether a change from now on changes the stamp.

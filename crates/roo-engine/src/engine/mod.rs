@@ -377,7 +377,8 @@ impl Engine {
         let rules = StandingRules::new(directory.path()).with_user_rules(&directories.state);
         let rules = Arc::new(rules);
         let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
-        bounds.clean();
+        let requests = directory.clone();
+        bounds.clean(move |age| history::in_use(&requests, age));
         let gate = Gate::new(PolicyContext {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
@@ -1390,12 +1391,15 @@ impl Engine {
         self.command(task, Command::Delete).await?;
         let _passing = self.registry.passing().await;
         self.registry.live().remove(task);
-        self.registry.summaries().remove(task);
+        let summary = self.registry.summaries().remove(task);
         let (history, id) = (Arc::clone(&self.history), task.clone());
-        let branches = self.services.branches.clone();
+        let (branches, current) = (self.services.branches.clone(), self.current.newest());
         let removed = roo_durable::spawn_blocking(move || {
             if let Err(error) = worktrees::remove_stores(&branches, &id) {
                 tracing::warn!(task = %id, %error, "snapshots of branches are left behind");
+            }
+            if let Some(summary) = summary.or_else(|| directory.summary()) {
+                current.gate.forget_request(&summary.urid);
             }
             history.lock().unwrap_or_else(PoisonError::into_inner).forget(&id);
             directory.remove()

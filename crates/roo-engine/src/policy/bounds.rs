@@ -1,6 +1,6 @@
 //! Paths and hosts that the sandbox lets a command write, read and reach: what its task may change, and no more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,9 @@ use super::git::{self, EffectiveConfiguration, GitDirectory, KnownCommits, Signi
 use super::grant::{Grant, existing_path};
 use super::in_flight::InFlightCommands;
 use super::own_places::OwnPlaces;
-use super::private_directory::{PrivatePaths, TEMPORARY, make_private, remove_abandoned};
+use super::private_directory::{
+    PrivatePaths, TEMPORARY, make_private, remove_abandoned, remove_of_request, remove_old_of_requests,
+};
 use super::recorder::Recorder;
 use super::server_files::ServerFiles;
 use super::task_network::{NetworkRules, TaskNetworks};
@@ -193,8 +195,9 @@ impl Bounds {
     }
 
     /// Removes what staged commands of killed servers left, and what has been kept for the user for long
-    /// enough, in the background.
-    pub fn clean(&self) {
+    /// enough, in the background. `requests` returns those that go on, or have ended within a given time; none where they
+    /// can't be listed.
+    pub fn clean(&self, requests: impl FnOnce(Duration) -> Option<HashSet<Urid>> + Send + 'static) {
         let at = |name: &str| self.private.join(name);
         let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
         let (signing, temporary) = (at(SIGNING), at(TEMPORARY));
@@ -214,6 +217,7 @@ impl Bounds {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
             }
             remove_abandoned(&temporary);
+            remove_old_of_requests(&temporary, ABANDONED, || requests(ABANDONED));
             let left = [captures, signing].into_iter().flat_map(fs::read_dir).flatten().flatten();
             for left in left {
                 let made = left.metadata().and_then(|found| found.modified());
@@ -224,6 +228,11 @@ impl Bounds {
                 }
             }
         });
+    }
+
+    /// Removes what the commands of a request, which is deleted, have written to their temporary directory.
+    pub fn forget_request(&self, urid: &Urid) {
+        remove_of_request(&self.private.join(TEMPORARY), urid);
     }
 
     /// Returns the directory that holds for the user what commands wrote, because it is not in the workspace.

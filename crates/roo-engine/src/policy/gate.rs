@@ -185,6 +185,11 @@ impl Gate {
         self.policy_context.bounds.exclude_private_files(&self.policy_context.workspace);
     }
 
+    /// Removes what is kept in private of a request that is deleted.
+    pub(crate) fn forget_request(&self, urid: &Urid) {
+        self.policy_context.bounds.forget_request(urid);
+    }
+
     pub(super) fn repositories(&self) -> &Arc<Repositories> {
         &self.repositories
     }

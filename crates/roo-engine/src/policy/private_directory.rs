@@ -1,9 +1,13 @@
 //! Private directories of programs in the sandbox, below the workspace's part of the state directory.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use roo_protocol::ids::Urid;
 
 /// Below the workspace's part of the state directory: temporary directories of requests, MCP servers and browsers.
 pub(super) const TEMPORARY: &str = "tmp";
@@ -98,9 +102,92 @@ pub(super) fn remove_abandoned(temporary: &Path) {
     }
 }
 
+/// Removes what the commands of a request have written to their temporary directory.
+pub(super) fn remove_of_request(temporary: &Path, urid: &Urid) {
+    let name = Path::new(urid.as_str());
+    if name.components().count() == 1 && name.file_name() == Some(name.as_os_str()) {
+        remove_written(&temporary.join(name));
+    }
+}
+
+/// Removes the temporary directories of requests that nobody has used for some time. `kept` returns the requests whose
+/// directories stay; none where they can't be listed.
+pub(super) fn remove_old_of_requests(
+    temporary: &Path,
+    age: Duration,
+    kept: impl FnOnce() -> Option<HashSet<Urid>>,
+) {
+    let is_old = |path: &Path| {
+        let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir);
+        let modified = found.and_then(|found| found.modified().ok());
+        modified.is_some_and(|at| at.elapsed().is_ok_and(|passed| passed > age))
+    };
+    let of_requests = fs::read_dir(temporary).into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_programs = [SERVER_PREFIX, BROWSER_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        (!is_programs && is_old(&entry.path())).then(|| Urid::new(name))
+    });
+    let old: Vec<Urid> = of_requests.collect();
+    if old.is_empty() {
+        return;
+    }
+    let Some(kept) = kept() else { return };
+    for urid in old.iter().filter(|urid| !kept.contains(urid)) {
+        remove_of_request(temporary, urid);
+    }
+}
+
+/// Removes a directory with all that commands have written there, also where they let nobody write.
+fn remove_written(directory: &Path) {
+    let removed = match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(directory);
+            fs::remove_dir_all(directory)
+        }
+        removed => removed,
+    };
+    if let Err(error) = removed
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, directory = %directory.display(), "what commands wrote to it can't be removed");
+    }
+}
+
+fn make_writable(directory: &Path) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_directories_of_requests_are_removed_with_what_nobody_may_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["gone/module", "open", "mcp-one"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("gone/module/m.go"), "").unwrap();
+        fs::set_permissions(at("gone/module"), fs::Permissions::from_mode(0o500)).unwrap();
+        let kept = || Some(HashSet::from([Urid::new("open")]));
+        let left = || ["gone", "open", "mcp-one"].map(|name| at(name).is_dir());
+        remove_old_of_requests(directory.path(), Duration::from_secs(3600), kept);
+        assert_eq!(left(), [true, true, true]);
+        remove_old_of_requests(directory.path(), Duration::ZERO, || None);
+        assert_eq!(left(), [true, true, true]);
+        remove_old_of_requests(directory.path(), Duration::ZERO, kept);
+        assert_eq!(left(), [false, true, true]);
+        for urid in ["..", ".", "", "open/..", "/"] {
+            remove_of_request(&at("open"), &Urid::new(urid));
+        }
+        assert_eq!(left(), [false, true, true]);
+    }
 
     #[test]
     fn only_directories_of_servers_that_have_ended_are_removed() {
