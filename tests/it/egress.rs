@@ -229,7 +229,7 @@ async fn curl_is_told_which_host_the_sandbox_refused() {
 async fn what_is_on_the_commands_own_loopback_does_not_go_by_the_proxy() {
     let fixture = Fixture::naming("files.test").await;
     fixture.put("files/a", "content");
-    for host in ["127.0.0.1", "localhost"] {
+    for host in ["127.0.0.1", "localhost", "0.0.0.0"] {
         let answer = fixture.run("curl", &["-sS4", &format!("http://{host}:{}/a", fixture.port)]).await;
         assert_eq!(answer, "content");
     }

@@ -567,7 +567,8 @@ impl Findings<'_> {
     /// offered together: it needs the others next.
     fn host(&mut self, refused: &EgressDecision, may_be_granted: bool) {
         let shown = exact_line(&format!("{}:{}", refused.host, refused.port));
-        let is_offered = may_be_granted && refused.reason == Reason::NoRule;
+        let own = refused.own_server();
+        let is_offered = may_be_granted && refused.reason == Reason::NoRule && own.is_none();
         let exact = refused.grant();
         let has_declined = |pattern: &HostPattern| self.declined.hosts.contains(&pattern.to_string());
         let is_declined = is_offered && exact.iter().any(has_declined);
@@ -575,9 +576,13 @@ impl Findings<'_> {
         let offered = preset.map_or(exact.as_slice(), |preset| preset.hosts.as_slice());
         let offered = offered.iter().filter(|pattern| is_offered && !is_declined && !has_declined(pattern));
         let offered: Vec<String> = offered.map(ToString::to_string).collect();
-        self.lines.push(match is_declined {
-            true => format!("{shown} can't be reached: the user has refused that"),
-            false => format!("{shown} can't be reached: {} (setting sandbox.network)", refused.reason),
+        self.lines.push(match own {
+            _ if is_declined => format!("{shown} can't be reached: the user has refused that"),
+            Some(own) => format!(
+                "{shown} can't be reached by the proxy: {}; a server that a command has started is at {own}",
+                refused.reason
+            ),
+            None => format!("{shown} can't be reached: {} (setting sandbox.network)", refused.reason),
         });
         self.names.push(shown);
         for host in offered {
@@ -890,6 +895,22 @@ mod tests {
         // What failed for another reason has not missed the host of its news.
         assert_eq!(offered(false, "3 tests failed").0, 0);
         assert_eq!(offered(false, "TypeError: fetch failed").0, 1);
+    }
+
+    #[test]
+    fn a_server_of_the_commands_is_told_by_its_own_address() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let address = "0.0.0.0".parse().unwrap();
+        let hosts = [refused("0.0.0.0", Reason::ClosedAddress { address, class: AddressClass::Loopback })];
+        let ended = Ended { refused_hosts: &hosts, ..ended(&confinement) };
+        let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
+        assert!(
+            found.text.contains("a server that a command has started is at localhost:443"),
+            "{}",
+            found.text
+        );
+        assert_eq!(found.grantable, SandboxAccess::default());
     }
 
     #[test]

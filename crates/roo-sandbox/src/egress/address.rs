@@ -80,6 +80,11 @@ pub fn name_class(name: &str) -> Option<AddressClass> {
     }
 }
 
+/// Returns whether a name is that of this machine, as `hostname` prints it.
+pub(super) fn is_own_name(name: &str) -> bool {
+    rustix::system::uname().nodename().to_str().is_ok_and(|own| own.eq_ignore_ascii_case(name))
+}
+
 /// Returns the class of an address that is closed; none if it is public.
 pub fn address_class(address: IpAddr) -> Option<AddressClass> {
     match address.to_canonical() {

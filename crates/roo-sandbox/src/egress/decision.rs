@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::address::{AddressClass, is_own_name};
 use super::host::{Destination, Host};
 use super::rules::{HostPattern, Reason};
 
@@ -63,11 +64,36 @@ impl EgressDecision {
     /// Composes the text that a refused command gets. `setting` is the setting that holds the rules.
     pub(super) fn refusal_message(&self, setting: &str) -> String {
         let destination = Destination { host: self.host.clone(), port: self.port };
+        let refused =
+            format!("The sandbox of roo-lsp refused the connection to {destination}: {}.\n", self.reason);
+        let own = self.own_server().map(|server| {
+            format!("A server that a command has started is reached at {server}, without the proxy.\n")
+        });
+        let own = own.unwrap_or_default();
+        // A rule would lead to the user's machine instead.
+        if destination.is_loopback() || self.names_this_machine() {
+            return format!("{refused}{own}");
+        }
         let grant: Vec<String> = self.grant().iter().map(|pattern| format!("`{pattern}`")).collect();
         format!(
             "{refused}{own}To allow it, the user can add {} to the setting `{setting}`, or grant it when asked.\n",
             grant.join(" and ")
         )
+    }
+
+    /// Returns where a command reaches a server of its own, if the destination is one by which it may have meant that.
+    pub fn own_server(&self) -> Option<String> {
+        let class = match self.reason {
+            Reason::ClosedName(class) | Reason::ClosedAddress { class, .. } => class,
+            Reason::NoRule if self.names_this_machine() => AddressClass::ThisMachine,
+            Reason::Rule(_) | Reason::NoRule => return None,
+        };
+        matches!(class, AddressClass::Loopback | AddressClass::ThisMachine)
+            .then(|| format!("localhost:{}", self.port))
+    }
+
+    fn names_this_machine(&self) -> bool {
+        matches!(&self.host, Host::Name(name) if is_own_name(name))
     }
 }
 
@@ -124,7 +150,6 @@ impl Decisions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::address::AddressClass;
     use super::*;
 
     fn refused(destination: &str, reason: Reason) -> EgressDecision {
@@ -153,6 +178,28 @@ mod tests {
             "{}",
             closed.refusal_message("s")
         );
+    }
+
+    #[test]
+    fn a_refusal_of_the_loopback_names_the_commands_own_and_no_rule() {
+        for (host, reason) in
+            [("0.0.0.0:3000", "0.0.0.0"), ("127.0.0.2:3000", "127.0.0.2"), ("[::]:3000", "::")]
+        {
+            let address = reason.parse().unwrap();
+            let class = AddressClass::Loopback;
+            let told = refused(host, Reason::ClosedAddress { address, class }).refusal_message("s");
+            assert!(told.contains("is reached at localhost:3000, without the proxy"), "{told}");
+            assert!(!told.contains("To allow it"), "{told}");
+        }
+        let address = "192.168.1.7".parse().unwrap();
+        let own = rustix::system::uname();
+        if let Ok(Host::Name(name)) = Host::parse(own.nodename().to_str().unwrap()) {
+            let told = refused(&format!("{name}:3000"), Reason::NoRule).refusal_message("s");
+            assert!(told.contains("localhost:3000") && !told.contains("To allow it"), "{told}");
+        }
+        let reason = Reason::ClosedAddress { address, class: AddressClass::ThisMachine };
+        let told = refused("dev.example:3000", reason).refusal_message("s");
+        assert!(told.contains("localhost:3000") && told.contains("To allow it"), "{told}");
     }
 
     #[test]

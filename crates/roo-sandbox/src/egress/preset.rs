@@ -125,7 +125,7 @@ mod tests {
         }
         assert_eq!(
             (variables["NO_PROXY"].as_str(), variables["NODE_USE_ENV_PROXY"].as_str()),
-            ("localhost,127.0.0.1,::1", "1")
+            ("localhost,127.0.0.1,::1,0.0.0.0,::,127.0.0.0/8", "1")
         );
         assert!(!variables.contains_key("YARN_NO_PROXY"));
         assert!(variables["MAVEN_OPTS"].contains("-Dhttps.proxyPort=4321"));
