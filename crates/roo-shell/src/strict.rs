@@ -7,7 +7,7 @@
 
 use super::construct::{Document, Join};
 use super::structure::{Assignment, Body, Item, List, Part, Redirect, Simple, Stage, Structure, Word};
-use super::word::{Opaque, ends_word, is_unclear_blank, is_variable_name};
+use super::word::{AFTER_BARE_DOLLAR, Opaque, ends_word, is_unclear_blank, is_variable_name};
 use super::{DEPTH, is_assignment};
 
 /// Words that are no program's name where a command begins, and begin nothing that is read here.
@@ -454,7 +454,9 @@ impl StrictReader<'_> {
                 '"' => self.double_quoted(&mut parts)?,
                 '$' => match self.peek() {
                     // Behind an expansion bash no longer lets the word fall apart.
-                    None | Some(' ' | '\n' | ';' | '|' | '&') if parts.is_literal() => parts.push('$'),
+                    next if parts.is_literal() && next.is_none_or(|c| AFTER_BARE_DOLLAR.contains(c)) => {
+                        parts.push('$');
+                    }
                     None | Some(' ' | '\n' | ';' | '|' | '&' | '\'' | '"') => {
                         return Err(holds(Opaque::Dialect));
                     }

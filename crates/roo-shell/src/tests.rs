@@ -21,6 +21,23 @@ fn quotes_may_hold_literal_text() {
 }
 
 #[test]
+fn a_dollar_sign_that_begins_nothing_is_text() {
+    assert_eq!(words("sed -i s/l2$/X/ a.txt").unwrap(), ["sed", "-i", "s/l2$/X/", "a.txt"]);
+    assert_eq!(words("sed s,a$,b, x$ | grep -c y$").unwrap(), ["sed", "s,a$,b,", "x$", "grep", "-c", "y$"]);
+    assert_eq!(words("awk /foo$/ f; echo $ \\$/").unwrap(), ["awk", "/foo$/", "f", "echo", "$", "$/"]);
+    for line in ["(grep x$)", "case a$ in a$) grep -c x$ f;; esac", "[[ $a =~ ^b$ ]]", "echo $HOME$/x"] {
+        assert!(!read(line).is_incomplete(), "{line:?}: {:?}", read(line));
+    }
+    for line in ["echo $$/x", "echo ${$/1/2}", "echo $x$/", "echo {a$,b}", "echo $\\\nx"] {
+        assert!(read(line).plain().is_err(), "{line:?}");
+    }
+    // The end of a document is told by its own text.
+    let hidden = "cat <<E_/\nE$/\necho '\nE_/\nrm x\n#'";
+    let seen = read(hidden);
+    assert!(seen.commands.iter().any(|command| command.words[0].visible == "rm"), "{seen:?}");
+}
+
+#[test]
 fn a_pattern_is_known_by_what_its_names_begin_with() {
     let value = |line: &str| read(line).commands[0].words[1].value.clone();
     let pattern =

@@ -10,7 +10,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 use super::construct::{Document, Join, Way};
 use super::script::{Command, Problem, Redirect, Script, Word};
 use super::structure::{self, Part, Structure};
-use super::word::{self, Opaque, Pattern, Value};
+use super::word::{self, AFTER_BARE_DOLLAR, Opaque, Pattern, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, deceptive_characters, strict};
 use roo_text::render;
 
@@ -46,7 +46,10 @@ pub fn read(line: &str) -> Script {
     let syntax = line.bytes().filter(|byte| SYNTAX.contains(byte)).count();
     let documents = line.matches("<<").count();
     let Some(tree) =
-        Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS && documents <= DOCUMENTS).and_then(parse)
+        Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS && documents <= DOCUMENTS).and_then(|line| {
+            // In a document it could be a part of the line that ends it.
+            parse(&if documents == 0 { without_plain_dollars(line) } else { line.to_owned() })
+        })
     else {
         script.problems.push(Problem::TooComplex);
         return script;
@@ -81,6 +84,23 @@ pub fn read(line: &str) -> Script {
     }
     script.structure = Some(structure.map_err(|problem| Problem::NotPlain(problem).to_string()));
     script
+}
+
+/// A line of the same length, with a character of words in place of each `$` that begins nothing: the grammar takes most of
+/// these for errors.
+fn without_plain_dollars(line: &str) -> String {
+    let mut plain = line.to_owned();
+    let mut after = line.char_indices().peekable();
+    let mut before = None;
+    while let Some((at, c)) = after.next() {
+        let ends = after.peek().is_none_or(|(_, next)| *next == ')' || AFTER_BARE_DOLLAR.contains(*next));
+        // `$$` and `${$}` are the number of a process.
+        if c == '$' && ends && !matches!(before, Some('$' | '{')) {
+            plain.replace_range(at..=at, "+");
+        }
+        before = Some(c);
+    }
+    plain
 }
 
 /// Parses a line; none when that takes too much work.

@@ -95,6 +95,9 @@ pub(super) fn is_variable_name(name: &str) -> bool {
 /// Characters that may follow a `$` that is only a dollar sign, within double quotes.
 const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 
+/// The same outside of quotes.
+pub(super) const AFTER_BARE_DOLLAR: &str = " \n;|&/.,:";
+
 /// The word at the beginning of a text: its length in bytes and its value.
 pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
     let (mut value, mut prefix) = (String::new(), None);
@@ -123,7 +126,7 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
             '"' => double_quoted(&mut chars, &mut value)?,
             '$' => match chars.peek() {
                 None => value.push(c),
-                Some((_, ' ' | '\n' | ';' | '|' | '&')) => value.push(c),
+                Some((_, next)) if AFTER_BARE_DOLLAR.contains(*next) => value.push(c),
                 Some((_, '(')) => return Err(parenthesis(&chars)),
                 Some((_, '\'' | '"')) => return Err(Opaque::Dialect),
                 Some(_) => return Err(Opaque::Expansion),
