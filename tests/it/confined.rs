@@ -190,7 +190,16 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("cat .env", "ask command"),
         ("python3 load.py --config=.env", "ask command"),
         ("echo x > .git/config", "ask command"),
-        ("echo x >> .vscode/settings.json", "ask command"),
+        // What the sandbox keeps from being written whatever the answer, is not asked for.
+        ("echo x >> .vscode/settings.json", "deny sandbox"),
+        ("make && echo x > CLAUDE.md", "deny sandbox"),
+        ("cd src && echo x > ../.git/hooks/pre-commit", "deny sandbox"),
+        ("mv src lib && echo x > src", "allow autoApprove.execute.mode"),
+        // A `$` that begins nothing is text.
+        (
+            "sed -i s/l2$/X/ README.md; awk /foo$/ README.md; grep -c x$ README.md",
+            "allow autoApprove.execute.mode",
+        ),
         ("cat /etc/passwd", "ask command"),
         ("ls src /var", "ask command"),
         ("cd / && ls *", "ask command"),
@@ -203,7 +212,7 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("cat ~root/.profile", "ask command"),
         ("timeout 5 bash -c 'cd src && cat /etc/passwd'", "ask command"),
         ("timeout 5 bash -c 'cd src && cat main.rs'", "allow autoApprove.execute.mode"),
-        ("echo x > /etc/beside", "ask command"),
+        ("echo x > /etc/beside", "deny sandbox"),
         // A word of slashes is the root directory for those programs alone that take it for a place.
         ("grep -rn '//' src && rg // src; echo / // | tr / _", "allow autoApprove.execute.mode"),
         ("cut -d / -f1 README.md; awk -F / '{print $2}' README.md", "allow autoApprove.execute.mode"),

@@ -13,13 +13,15 @@ use super::free_places::FreePlaces;
 use super::gate::Gate;
 use super::grant::Grant;
 use super::place_check::{Access, CheckContext};
+use super::protected::protection_at;
 use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
+use super::tool_homes::{caches, tool_directories};
 use roo_formats::config::ExecuteMode;
 use roo_formats::intents::Enforced;
 use roo_protocol::rule::{RuleSubject, RuleVerdict};
 use roo_shell::{Command, Redirect, Word};
 use roo_text::render;
-use roo_workspace::{Location, Purpose, Resolved};
+use roo_workspace::{Location, Protection, Purpose, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
@@ -105,17 +107,44 @@ pub(super) fn confined(
     })
 }
 
+/// What about a line does not stay in the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// The user is asked, for this reason, to follow "asks because".
+    Asks(String),
+    /// It can't take effect, whatever the user answers.
+    Fails {
+        /// As above.
+        reason: String,
+        /// For the model, where nobody is asked.
+        advice: String,
+    },
+}
+
+impl From<String> for Leaving {
+    fn from(reason: String) -> Self {
+        Self::Asks(reason)
+    }
+}
+
+impl Leaving {
+    pub(super) fn into_reason(self) -> String {
+        match self {
+            Self::Asks(reason) | Self::Fails { reason, .. } => reason,
+        }
+    }
+}
+
 impl Gate {
-    /// Returns the reason why a line asks although the sandbox holds it, to follow "asks because"; none where it stays
-    /// inside.
+    /// Returns what about a line does not stay in the sandbox that holds it; none where all of it does.
     pub(super) fn leaves(
         &self,
         call_context: ToolCallContext<'_>,
         directory: &Resolved,
         line: &str,
-    ) -> Option<String> {
+    ) -> Option<Leaving> {
         if roo_shell::deceptive_characters(line).any(|c| c != '\t') {
-            return Some("it holds characters that hide or reorder text".to_owned());
+            return Some("it holds characters that hide or reorder text".to_owned().into());
         }
         Walk { gate: self, call_context, base: directory.absolute().to_path_buf() }.line(line, 0)
     }
@@ -138,7 +167,7 @@ impl Gate {
         let mut words = text.split(ends_word).filter(|word| !word.is_empty());
         words.find_map(|word| walk.word(word)).or_else(|| {
             let is_line = !roo_shell::read(text).is_incomplete();
-            is_line.then(|| self.leaves(call_context, directory, text)).flatten()
+            is_line.then(|| self.leaves(call_context, directory, text)).flatten().map(Leaving::into_reason)
         })
     }
 }
@@ -152,15 +181,15 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn line(&mut self, line: &str, nesting: usize) -> Option<String> {
+    fn line(&mut self, line: &str, nesting: usize) -> Option<Leaving> {
         let script = roo_shell::read(line);
         if script.is_incomplete() || nesting > NESTING {
-            return Some("not all of it can be taken apart".to_owned());
+            return Some("not all of it can be taken apart".to_owned().into());
         }
         script.commands.iter().find_map(|command| self.command(command, nesting))
     }
 
-    fn command(&mut self, command: &Command, nesting: usize) -> Option<String> {
+    fn command(&mut self, command: &Command, nesting: usize) -> Option<Leaving> {
         let assigned = command.assignments.iter().filter_map(|text| text.split_once('='));
         let assigned = assigned.map(|(_, value)| value.trim_matches(['"', '\'']));
         // A program may lie anywhere; what it is given counts.
@@ -168,7 +197,7 @@ impl Walk<'_> {
         let all: Vec<&str> = command.words.iter().map(|word| word.visible.as_str()).collect();
         let places = words.clone().enumerate().filter(|(index, _)| !is_text(&all, index + 1));
         let places = places.map(|(_, word)| word);
-        let mut left = assigned.chain(places).find_map(|word| self.word(word));
+        let mut left = assigned.chain(places).find_map(|word| self.word(word)).map(Leaving::from);
         if command.words.iter().any(|word| is_shell(&word.visible)) {
             let lines = words.filter(|word| word.contains(char::is_whitespace));
             left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
@@ -194,12 +223,12 @@ impl Walk<'_> {
         parts.into_iter().find_map(|part| self.read(part))
     }
 
-    fn redirect(&self, redirect: &Redirect) -> Option<String> {
+    fn redirect(&self, redirect: &Redirect) -> Option<Leaving> {
         let target = redirect.target.as_ref()?;
         match redirect.operator.as_str() {
             "<&" | ">&" if is_descriptor(target) => None,
             "<<" | "<<-" | "<<<" => None,
-            "<" => self.read(&target.visible),
+            "<" => self.read(&target.visible).map(Leaving::from),
             _ => self.written(&target.visible),
         }
     }
@@ -215,21 +244,61 @@ impl Walk<'_> {
         }
     }
 
-    fn written(&self, path: &str) -> Option<String> {
+    fn written(&self, path: &str) -> Option<Leaving> {
         let absolute = self.base.join(expanded(path));
         if is_below(&absolute, DEVICES) {
             return None;
         }
-        let Some(text) = absolute.to_str() else { return Some(format!("`{path}` is not plain text")) };
-        let place = match self.gate.resolve(text, Purpose::Write) {
+        let Some(text) = absolute.to_str() else {
+            return Some(format!("`{path}` is not plain text").into());
+        };
+        // The line may remove a directory of that name before.
+        let purpose = if absolute.is_dir() { Purpose::Directory } else { Purpose::Write };
+        let place = match self.gate.resolve(text, purpose) {
             Ok(place) => place,
-            Err(refusal) => return Some(refusal.into_reason()),
+            Err(refusal) => return Some(refusal.into_reason().into()),
         };
         match place.location() {
             Location::Outside if is_below(place.absolute(), PRIVATE) => None,
-            Location::Outside => Some(outside(path)),
-            Location::Inside { .. } => self.check(&place, Access::Write),
+            Location::Outside if self.may_be_opened(place.absolute()) => Some(outside(path).into()),
+            Location::Outside => {
+                let reason = outside(path);
+                let advice = format!(
+                    "{reason}, and no answer of the user's lets commands write there. If the task needs it, the user can open \
+                     the place (setting sandbox.writable) or write it themselves."
+                );
+                Some(Leaving::Fails { reason, advice })
+            }
+            Location::Inside { .. } => {
+                let reason = self.check(&place, Access::Write)?;
+                if !self.is_protected(&place) || self.may_be_opened(place.absolute()) {
+                    return Some(Leaving::Asks(reason));
+                }
+                let advice = format!(
+                    "The command can't write there: {reason}. Write it with write_to_file, which asks the user."
+                );
+                Some(Leaving::Fails { reason, advice })
+            }
         }
+    }
+
+    /// Returns whether the sandbox keeps a place of the workspace from being written for its name. Git's configuration is
+    /// written, and looked at when the command has ended.
+    fn is_protected(&self, place: &Resolved) -> bool {
+        let protection = protection_at(self.gate.policy_context(), self.call_context, place);
+        matches!(protection, Protection::Tier1 { .. }) && !place.absolute().ends_with(".git/config")
+    }
+
+    /// Returns whether the user's settings open a place to commands, or an answer can.
+    fn may_be_opened(&self, place: &Path) -> bool {
+        let context = self.gate.policy_context();
+        let opened = context.settings.sandbox.writable.iter().filter_map(|path| path.canonicalize().ok());
+        let home = context.bounds.home();
+        let lookup = |name: &str| std::env::var_os(name);
+        let caches = home.iter().flat_map(|home| caches(home, lookup));
+        // Some of these are layers that are private to commands.
+        let tools = home.iter().flat_map(|home| tool_directories(home, lookup));
+        opened.chain(caches).chain(tools).any(|opened| place.starts_with(opened))
     }
 
     fn check(&self, place: &Resolved, access: Access) -> Option<String> {

@@ -11,7 +11,7 @@ use super::bounds::BoundsRequest;
 use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
 use super::confined::Confined;
-use super::confined_commands::{self, ConfinedPolicy};
+use super::confined_commands::{self, ConfinedPolicy, Leaving};
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, CallAssessment, Refusal};
 use super::gate::Gate;
@@ -274,8 +274,11 @@ impl Gate {
         let confined = confined_commands::confined(self.policy_context(), call_context)?;
         match (confined, self.leaves(call_context, directory, &execute.command)) {
             (ConfinedPolicy::Ask, _) => {}
-            (_, Some(reason)) => {
-                consent.undecided = Some(AskReason { rule: AskRule::Command, text: reason });
+            (ConfinedPolicy::Run(_), Some(Leaving::Fails { advice, .. })) => {
+                return Err(Refusal::forbidden(RefusalRule::Sandbox, advice));
+            }
+            (_, Some(leaving)) => {
+                consent.undecided = Some(AskReason { rule: AskRule::Command, text: leaving.into_reason() });
             }
             (ConfinedPolicy::Run(rule), None) => consent.allowed_by = Some(rule),
             // What is offered is said to reach no network.
