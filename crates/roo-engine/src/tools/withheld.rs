@@ -31,6 +31,8 @@ const FILE_ERRORS: [(&str, Error); 10] = [
     ("no such file or directory", Error::Missing),
     ("enoent", Error::Missing),
 ];
+/// Words with which git reports that it could not write to a repository, without a reason.
+const UNPACK_ERRORS: &[&str] = &["unpacker error", "unable to create temporary object directory"];
 /// Words with which they report a network that isn't there.
 const NETWORK_ERRORS: &[&str] = &[
     "could not resolve host",
@@ -216,7 +218,9 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     sockets.retain(|socket| socket.file_name().is_some_and(|name| is_missed(&name.to_string_lossy())));
     let wants_login = |errors: &[&str]| !ended.only_shows && !ended.succeeded && says(errors);
     let logins = [PASSWORD_ERRORS, KEY_ERRORS, HOST_KEY_ERRORS].map(wants_login);
+    let unwritable = unwritable(ended, &lines, &errors, says(UNPACK_ERRORS));
     let nothing_else = !is_chromium
+        && unwritable.is_empty()
         && !logins.contains(&true)
         && hosts.is_empty()
         && sockets.is_empty()
@@ -261,7 +265,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     found.git(ended.git, &ended.confinement.hidden);
     let mut told = BTreeSet::new();
     // What a debugger tries in `/proc` it does without, and no setting opens it.
-    for path in unwritable(ended.refused, &errors).into_iter().filter(|path| !path.starts_with("/proc")) {
+    for path in unwritable.into_iter().filter(|path| !path.starts_with("/proc")) {
         let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
         if told.insert(place.clone()) {
             found.unwritable(&path, &place);
@@ -315,21 +319,28 @@ fn outside_sockets(refused: &[PathBuf]) -> BTreeSet<PathBuf> {
     refused.iter().filter_map(|path| path.canonicalize().ok()).filter(is_socket).collect()
 }
 
-/// Returns the paths that errors of the output say could not be written: what the sandbox saw refused and an error
-/// names; without any, all that it saw, and what is printed.
-fn unwritable(refused: &[PathBuf], errors: &[(&str, Error)]) -> BTreeSet<PathBuf> {
-    let named = |path: &&PathBuf| {
+/// Returns the paths that the output says could not be written: what the sandbox saw refused and an error names, or, of a
+/// command that failed, any line by its whole path; without any, all that it saw, and what is printed.
+fn unwritable(
+    ended: &Ended<'_>,
+    lines: &[String],
+    errors: &[(&str, Error)],
+    unpack_failed: bool,
+) -> BTreeSet<PathBuf> {
+    let is_named = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let whole = path.to_string_lossy();
         errors.iter().any(|(line, error)| *error != Error::Missing && contains_name(line, &name))
+            || (!ended.succeeded && lines.iter().any(|line| contains_name(line, &whole)))
     };
-    let named: BTreeSet<PathBuf> = refused.iter().filter(named).cloned().collect();
+    let named: BTreeSet<PathBuf> = ended.refused.iter().filter(is_named).cloned().collect();
     if !named.is_empty() {
         return named;
     }
     let read_only = errors.iter().filter(|(_, error)| *error == Error::ReadOnly);
     let mut found: BTreeSet<PathBuf> = read_only.clone().flat_map(|(line, _)| absolute_paths(line)).collect();
-    if read_only.count() > 0 {
-        found.extend(refused.iter().cloned());
+    if read_only.count() > 0 || (!ended.succeeded && unpack_failed) {
+        found.extend(ended.refused.iter().cloned());
     }
     found
 }
@@ -1080,6 +1091,25 @@ mod tests {
         );
         // Programs try much that they can do without.
         assert_eq!(told("1 test failed"), "");
+    }
+
+    #[test]
+    fn a_failed_command_has_missed_what_its_output_names_in_full() {
+        let case = Case::new();
+        let root = case.home.join("projects/other");
+        let refused = [root.join("node_modules"), root.join("package-lock.json")];
+        let told = |output: &str| case.explain(output, &refused, &SandboxAccess::default()).text;
+        let output =
+            format!("npm error ENOENT: no such file or directory, mkdir '{}/node_modules'", root.display());
+        let text = told(&output);
+        assert!(
+            text.contains("- ~/projects/other/node_modules can't be written (setting sandbox.writable)"),
+            "{text}"
+        );
+        assert!(!text.contains("package-lock.json"), "{text}");
+        let output = "remote: fatal: unable to create temporary object directory\n ! [remote rejected] main -> main (unpacker error)";
+        assert!(told(output).contains("package-lock.json can't be written"), "{}", told(output));
+        assert_eq!(told("npm error ENOENT: no such file or directory, open 'node_modules'"), "");
     }
 
     #[test]
