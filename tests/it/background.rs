@@ -128,6 +128,31 @@ turns:
 
 /// What ends a request ends its commands, and tells of them first.
 #[test]
+fn the_only_command_in_the_background_is_awaited_without_its_id() {
+    let marks = [processes::mark(701), processes::mark(702)];
+    let script = format!(
+        r#"
+turns:
+  - calls: [{{ tool: read_command_output, params: {{ until: ready }} }}]
+  - when: {{ contains: No command runs in the background }}
+    calls: [{{ tool: execute_command, params: {{ command: "echo ready; sleep {}", background: true }} }}]
+  - calls: [{{ tool: read_command_output, params: {{ until: ready }} }}]
+  - when: {{ contains: its output matches `ready` }}
+    calls: [{{ tool: execute_command, params: {{ command: "echo begun; sleep {}", background: true }} }}]
+  - calls: [{{ tool: read_command_output, params: {{ port: 1 }} }}]
+  - when: {{ contains: Which one is meant }}
+    calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
+"#,
+        marks[0], marks[1]
+    );
+    let home = playing(&script, "");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Serve.");
+    client.state("completed");
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn no_command_outlives_its_request() {
     let mark = processes::mark(710);
     let script = format!(

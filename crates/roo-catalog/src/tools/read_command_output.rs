@@ -9,7 +9,7 @@ const READY: u64 = 30;
 /// Reads the output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommandOutput {
-    /// The command; all that run in the background when none.
+    /// The command. When none, the only one that runs in the background if there is something to wait for, else all.
     pub command: Option<CommandId>,
     /// A regular expression; its call returns when new output matches.
     pub until: Option<String>,
@@ -27,7 +27,8 @@ impl Declaration for ReadCommandOutput {
             optional(
                 "command_id",
                 Kind::Text,
-                "The command, such as `cmd-12`; all that run in the background are listed when left out.",
+                "The command, such as `cmd-12`. When left out, all that run in the background are listed; with `until` or \
+                 `port`, the only one.",
             ),
             optional(
                 "timeout",
@@ -63,9 +64,6 @@ impl Declaration for ReadCommandOutput {
             Some(_) => return Err(reader.bad("port", "it is no port number from 1 to 65535")),
         };
         let waits = until.is_some() || port.is_some();
-        if waits && command.is_none() {
-            return Err(reader.missing("command_id"));
-        }
         let timeout = reader.integer("timeout")?.map(|seconds| seconds as u64);
         Ok(Self { command, until, port, timeout: timeout.unwrap_or(if waits { READY } else { 0 }) })
     }

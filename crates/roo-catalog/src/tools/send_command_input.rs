@@ -175,6 +175,8 @@ mod tests {
         assert_eq!((call.until.as_deref(), call.port, call.timeout), (Some("ready"), Some(80), 30));
         assert_eq!(read("read_command_output", of_tags), read("read_command_output", native));
         assert!(read("read_command_output", json!({ "command_id": "cmd-1", "port": 65536 })).is_err());
-        assert!(read("read_command_output", json!({ "until": "ready" })).is_err(), "of which command?");
+        let only = read("read_command_output", json!({ "until": "ready" }));
+        let Ok(Invocation::ReadCommandOutput(call)) = only else { panic!() };
+        assert_eq!((&call.command, call.timeout), (&None, 30));
     }
 }

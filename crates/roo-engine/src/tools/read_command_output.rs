@@ -47,9 +47,13 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
+    fn is_nothing(&self) -> bool {
+        self.until.is_none() && self.port.is_none()
+    }
+
     /// Resolves when all of it has come; never where there is nothing.
     async fn come(&self, command: &RunningCommand) {
-        if self.until.is_none() && self.port.is_none() {
+        if self.is_nothing() {
             std::future::pending::<()>().await;
         }
         if let Some(until) = &self.until {
@@ -109,11 +113,16 @@ pub(super) async fn read(
     timeout: Duration,
     context: &ToolContext,
 ) -> Outcome {
-    let Some(id) = command else { return list(context) };
-    let command = match find(&id, context) {
+    let found = match &command {
+        Some(id) => find(id, context),
+        None if awaited.is_nothing() => return list(context),
+        None => only(context),
+    };
+    let command = match found {
         Ok(command) => command,
         Err(unknown) => return *unknown,
     };
+    let id = command.id.clone();
     let timeout = timeout.min(LONGEST_WAIT);
     let came = tokio::select! {
         biased;
@@ -140,6 +149,20 @@ pub(super) fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningC
             format!("No command {id} runs in the background. If it has ended, you were told how.\n{others}");
         Box::new(Outcome::failed(text))
     })
+}
+
+/// The only command in the background.
+fn only(context: &ToolContext) -> Result<Arc<RunningCommand>, Box<Outcome>> {
+    let mut all = context.background.all();
+    match (all.pop(), all.is_empty()) {
+        (Some(command), true) => Ok(command),
+        (None, _) => Err(Box::new(Outcome::failed(list(context).text))),
+        (Some(_), false) => {
+            let text =
+                format!("Which one is meant? Call it again with `command_id`.\n{}", list(context).text);
+            Err(Box::new(Outcome::failed(text)))
+        }
+    }
 }
 
 fn list(context: &ToolContext) -> Outcome {
