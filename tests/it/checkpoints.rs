@@ -162,6 +162,81 @@ turns:
   - calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
 
+/// Removes and makes scripts.
+const SCRIPTS: &str = r##"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "rm run.sh plain.sh && echo '#!/bin/sh' > made.sh && chmod +x made.sh" } }]
+  - calls: [{ tool: read_file, params: { files: [{ path: patched.sh }] } }]
+  - calls:
+      - tool: apply_patch
+        params: { patch: "*** Begin Patch\n*** Delete File: patched.sh\n*** End Patch\n" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"##;
+
+#[test]
+fn scripts_come_back_with_their_permission_to_be_executed() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let text = "#!/bin/sh\n";
+    let project = Project::outside_temp(&[("run.sh", text), ("patched.sh", text), ("plain.sh", text)]);
+    for name in ["run.sh", "patched.sh"] {
+        fs::set_permissions(project.folder().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let task = play(&project, SCRIPTS);
+    let modes = || -> BTreeMap<String, u32> {
+        let names = texts(&project.folder()).into_keys();
+        let mode =
+            |name: &String| project.folder().join(name).metadata().unwrap().permissions().mode() & 0o777;
+        names.map(|name| (name.clone(), mode(&name))).collect()
+    };
+    let expected = |modes: &[(&str, u32)]| -> BTreeMap<String, u32> {
+        modes.iter().map(|(name, mode)| ((*name).to_owned(), *mode)).collect()
+    };
+    let known = checkpoints(&project, &task);
+    project.succeed(&["tasks", "restore", &task, &number(&known[0]), "--yes"]);
+    assert_eq!(modes(), expected(&[("patched.sh", 0o755), ("plain.sh", 0o644), ("run.sh", 0o755)]));
+    let last = checkpoints(&project, &task).pop().unwrap();
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!(modes(), expected(&[("made.sh", 0o755)]));
+    let last = checkpoints(&project, &task).pop().unwrap();
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!(modes(), expected(&[("patched.sh", 0o755), ("plain.sh", 0o644), ("run.sh", 0o755)]));
+}
+
+/// Makes files in new directories, and one in a directory that is there.
+const NEW_DIRECTORIES: &str = r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: new/deep/a.txt, content: "a\n" } }]
+  - calls: [{ tool: execute_command, params: { command: "mkdir -p made/in && echo b > made/in/b.txt && echo c > there/c.txt" } }]
+  - calls: [{ tool: write_to_file, params: { path: made/d.txt, content: "d\n" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn the_directories_of_new_files_go_with_them_and_others_stay() {
+    let project = Project::outside_temp(&[]);
+    fs::create_dir(project.folder().join("there")).unwrap();
+    let task = play(&project, NEW_DIRECTORIES);
+    let directories = || {
+        let at = |name: &str| project.folder().join(name).is_dir();
+        ["new/deep", "new", "made/in", "made", "there"].map(at)
+    };
+    let known = checkpoints(&project, &task);
+    // The directory of what is made later holds what was made before.
+    project.succeed(&["tasks", "restore", &task, &number(&known[2]), "--yes"]);
+    assert_eq!((directories(), project.read("made/in/b.txt").as_str()), ([true; 5], "b\n"));
+    project.succeed(&["tasks", "restore", &task, &number(&known[0]), "--yes"]);
+    assert_eq!(directories(), [false, false, false, false, true]);
+    let last = checkpoints(&project, &task).pop().unwrap();
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!((directories(), project.read("new/deep/a.txt").as_str()), ([true; 5], "a\n"));
+    // What the user has put there stays, with its directory.
+    project.write("made/in/mine.txt", "mine\n");
+    let last = checkpoints(&project, &task).pop().unwrap();
+    project.succeed(&["tasks", "restore", &task, &number(&last), "--yes"]);
+    assert_eq!(directories(), [false, false, true, true, true]);
+}
+
 #[test]
 fn a_directory_that_a_command_renamed_is_put_back_byte_for_byte() {
     for sandbox in ["sandbox: { level: namespaces }", "sandbox: { level: staged }", "sandbox: { level: off }"]

@@ -4,6 +4,7 @@
 //! only then do the files on disk change. What is likely to fail thus fails before anything has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -166,6 +167,15 @@ pub struct ChangedFile {
     pub text_after: Option<Digest>,
     /// The encoding of a file that was deleted or moved, as it was on disk; none for any other.
     pub removed_encoding: Option<TextEncoding>,
+    /// True for a file that was deleted or moved and that its owner could execute.
+    pub removed_executable: bool,
+}
+
+/// What is known of a file that is about to be deleted or moved.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RemovedFile {
+    pub(super) encoding: Option<TextEncoding>,
+    pub(super) executable: bool,
 }
 
 /// An edit of a document that is open in the editor.
@@ -220,7 +230,7 @@ impl Workspace {
         for place in places() {
             self.refresh(place, FilePurpose::Write).await;
         }
-        let removed_encodings = self.removed_encodings(edits).await;
+        let removed = self.removed_files(edits).await;
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for edit in edits {
             match self.in_editor(edit)? {
@@ -273,9 +283,9 @@ impl Workspace {
                 });
             }
         }
-        let changed = edits.iter().zip(removed_encodings).map(|(edit, encoding)| {
+        let changed = edits.iter().zip(removed).map(|(edit, removed)| {
             let open = open.iter().find(|open| std::ptr::eq(open.edit, edit));
-            self.changed(edit, open, encoding)
+            self.changed(edit, open, removed)
         });
         let changed = changed.collect();
         for one in &open {
@@ -287,15 +297,20 @@ impl Workspace {
         Ok(changed)
     }
 
-    /// Returns the encodings of the files that are about to be deleted or moved, as they are on disk; none for any other edit.
-    pub(super) async fn removed_encodings(&self, edits: &[FileEdit]) -> Vec<Option<TextEncoding>> {
+    /// Looks at the files that are about to be deleted or moved, as they are on disk; there is nothing to know for any other
+    /// edit.
+    pub(super) async fn removed_files(&self, edits: &[FileEdit]) -> Vec<RemovedFile> {
         let mut all = Vec::new();
         for edit in edits {
             all.push(match edit {
                 FileEdit::Delete { file, .. } | FileEdit::Move { from: file, .. } => {
-                    Some(self.encoding_on_disk(file).await)
+                    let found = file.absolute().metadata();
+                    RemovedFile {
+                        encoding: Some(self.encoding_on_disk(file).await),
+                        executable: found.is_ok_and(|found| found.permissions().mode() & 0o100 != 0),
+                    }
                 }
-                FileEdit::Create { .. } | FileEdit::Update { .. } => None,
+                FileEdit::Create { .. } | FileEdit::Update { .. } => RemovedFile::default(),
             });
         }
         all
@@ -347,12 +362,7 @@ impl Workspace {
         Ok(Some(BytesEdit { file: file.clone(), before: Some(before.into()), after: Some(after.into()) }))
     }
 
-    fn changed(
-        &self,
-        edit: &FileEdit,
-        open: Option<&OpenFileEdit<'_>>,
-        removed_encoding: Option<TextEncoding>,
-    ) -> ChangedFile {
+    fn changed(&self, edit: &FileEdit, open: Option<&OpenFileEdit<'_>>, removed: RemovedFile) -> ChangedFile {
         let place = edit.moved_to().unwrap_or(edit.file());
         let document = match open {
             Some(open) => self.edited(open),
@@ -371,7 +381,8 @@ impl Workspace {
             before: edit.before().map(Digest::of),
             after,
             text_after,
-            removed_encoding,
+            removed_encoding: removed.encoding,
+            removed_executable: removed.executable,
         }
     }
 

@@ -9,9 +9,8 @@ use tokio::time::Instant;
 
 use super::commit::WriteError;
 use super::editor::{DocumentChange, EditRefused, Editor};
-use super::encoding::TextEncoding;
 use super::file::{Contents, EDIT_LIMIT, read_disk};
-use super::multi_file_edit::{ChangedFile, FileEdit};
+use super::multi_file_edit::{ChangedFile, FileEdit, RemovedFile};
 use super::resolver::Resolved;
 use super::{CHANGE_DEADLINE, Document, EditorId, Workspace, blocking, is_on_disk};
 use roo_protocol::ids::Digest;
@@ -65,7 +64,7 @@ impl Workspace {
             None if reviewers.is_empty() => return Err(refused("it has no preview")),
             None => return Err(refused("another editor without a preview has one of the files open")),
         };
-        let removed_encodings = self.removed_encodings(edits).await;
+        let removed = self.removed_files(edits).await;
         let mut changes = Vec::new();
         for edit in edits {
             for place in edit.places() {
@@ -76,7 +75,7 @@ impl Workspace {
         // The files count, not the editor's answer.
         if let Err(EditRefused { reason }) = editor.review(label, changes).await {
             tracing::debug!(reason, "a review ended without all changes");
-            return Ok(self.reviewed(edits, id, removed_encodings).await);
+            return Ok(self.reviewed(edits, id, removed).await);
         }
         // Its texts may come after its answer.
         let deadline = Instant::now() + CHANGE_DEADLINE;
@@ -87,7 +86,7 @@ impl Workspace {
                 break;
             }
         }
-        Ok(self.reviewed(edits, id, removed_encodings).await)
+        Ok(self.reviewed(edits, id, removed).await)
     }
 
     /// The document that an edit was made from.
@@ -126,14 +125,14 @@ impl Workspace {
         &self,
         edits: &[FileEdit],
         editor: EditorId,
-        removed_encodings: Vec<Option<TextEncoding>>,
+        removed: Vec<RemovedFile>,
     ) -> Vec<Reviewed> {
         let same = |now: Option<&str>, wanted: Option<&str>| match (now, wanted) {
             (Some(now), Some(wanted)) => now.lines().eq(wanted.lines()),
             (now, wanted) => now == wanted,
         };
         let mut all = Vec::new();
-        for (edit, removed_encoding) in edits.iter().zip(removed_encodings) {
+        for (edit, removed) in edits.iter().zip(removed) {
             let place = edit.moved_to().unwrap_or(edit.file());
             let now = self.text_of(place, editor).await;
             let is_gone = edit.moved_to().is_none() || self.text_of(edit.file(), editor).await.is_none();
@@ -145,7 +144,8 @@ impl Workspace {
                 before: edit.before().map(Digest::of),
                 after: now.as_deref().map(Digest::of),
                 text_after: now.as_deref().map(Digest::of),
-                removed_encoding,
+                removed_encoding: removed.encoding,
+                removed_executable: removed.executable,
             };
             all.push(if is_gone && same(now.as_deref(), edit.after()) {
                 Reviewed::Taken(changed)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::tool_run::{BinaryContents, RemovedEncodings, SavedContent, SavedFile, save};
+use crate::tool_run::{BinaryContents, FileDetails, SavedContent, SavedFile, save};
 use roo_durable::{ContentLimits, Contents, WorkspaceDirectory, expire};
 use roo_protocol::ids::{Digest, TaskId};
 use roo_sandbox::exec::redaction::TextMask;
@@ -53,11 +53,11 @@ impl CheckpointStore {
         &self,
         task: &TaskId,
         changes: &[FileChange],
-        encodings: &RemovedEncodings,
+        details: &FileDetails,
         binaries: &BinaryContents,
         mask: &TextMask,
     ) -> Vec<SavedFile> {
-        let (files, new) = save(changes, encodings, binaries, &self.of(task), mask);
+        let (files, new) = save(changes, details, binaries, &self.of(task), mask);
         self.add(task, new);
         files
     }

@@ -25,7 +25,10 @@ use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
 use crate::policy::{MadeThere, ReplacedPlace, RestoreEdits};
-use crate::tool_run::{BinaryContents, RemovedEncodings, SavedContent, SavedFile, ShadowError};
+use crate::tool_run::{
+    BinaryContents, FileDetails, SavedContent, SavedFile, ShadowError, is_executable, make_executable,
+    missing_directories,
+};
 use roo_durable::{Record, RequestDirectory};
 use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
@@ -128,8 +131,8 @@ struct PlannedFiles {
     changes: Vec<FileChange>,
     /// The contents of files that are no text.
     binaries: BinaryContents,
-    /// The encodings of the files that it deletes.
-    encodings: RemovedEncodings,
+    /// Details of the files that it makes and deletes.
+    details: FileDetails,
     /// Paths that are written when the others are.
     behind: BTreeSet<String>,
 }
@@ -410,8 +413,7 @@ impl Engine {
         say: Option<NewMessage>,
         by: &str,
     ) -> Result<CheckpointRestoreResult, EngineError> {
-        let Plan { files: PlannedFiles { edits, changes, binaries, encodings, behind }, cut, mut told } =
-            plan;
+        let Plan { files: PlannedFiles { edits, changes, binaries, details, behind }, cut, mut told } = plan;
         let digests = changes.iter().map(|change| RestoredDigests {
             path: change.path.clone(),
             before: digest_of(&change.before),
@@ -424,7 +426,7 @@ impl Engine {
         let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
         let prepared = roo_durable::spawn_blocking(move || {
             let mask = services.gate.mask();
-            let files = services.checkpoints.save(&task, &saved, &encodings, &binaries, &mask);
+            let files = services.checkpoints.save(&task, &saved, &details, &binaries, &mask);
             let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
             Ok::<_, EngineError>((files, then))
         });
@@ -811,6 +813,8 @@ impl Engine {
                 let mut made = PlannedFiles::default();
                 self.plan_edit(place.clone(), &saved, None, Some(file), &mut made).await?;
                 files.binaries.extend(made.binaries);
+                files.edits.executables.append(&mut made.edits.executables);
+                files.details.add_directories(path.clone(), made.details.directories_of(&path));
                 match (made.edits.texts.pop(), made.edits.bytes.pop()) {
                     (Some(edit), _) => MadeThere::Text(edit),
                     (None, Some(edit)) => MadeThere::Bytes(edit),
@@ -838,7 +842,7 @@ impl Engine {
         after: Option<&Content>,
         files: &mut PlannedFiles,
     ) -> Result<bool, String> {
-        let PlannedFiles { edits, binaries, encodings, .. } = files;
+        let PlannedFiles { edits, binaries, details, .. } = files;
         let encoding = restore_plan::removed_encoding(saved);
         if let (Some(Content::Text(text_before)), Some(Content::Text(after)), Some(encoding)) =
             (before, after, encoding)
@@ -854,6 +858,19 @@ impl Engine {
             return Ok(false);
         }
         let encoding = encoding.unwrap_or(TextEncoding::UTF_8);
+        match (before, after) {
+            (None, Some(_)) => {
+                details.add_directories(file.display(), missing_directories(file.absolute()));
+                edits.executables.extend(restore_plan::was_executable(saved).then(|| file.clone()));
+            }
+            (Some(_), None) => {
+                if is_executable(file.absolute()) {
+                    details.add_executable(file.display());
+                }
+                edits.directories.extend(directories_above(&file, restore_plan::made_directories(saved)));
+            }
+            _ => {}
+        }
         let edit = match (before, after) {
             (Some(Content::Bytes(_)), _) | (_, Some(Content::Bytes(_))) => {
                 let before = match before {
@@ -878,7 +895,7 @@ impl Engine {
                 FileEdit::Update { file, before: before.clone(), after: after.clone() }
             }
             (Some(Content::Text(before)), None) => {
-                encodings.add(file.display(), self.workspace().encoding_on_disk(&file).await);
+                details.add_encoding(file.display(), self.workspace().encoding_on_disk(&file).await);
                 FileEdit::Delete { file, before: before.clone() }
             }
             (None, Some(Content::Text(text))) => FileEdit::Create { file, text: text.clone(), encoding },
@@ -918,6 +935,13 @@ impl Engine {
         });
         read.await.map_err(|_| EngineError::Ending)
     }
+}
+
+/// So many directories right above a file, as far as they are below its workspace folder.
+fn directories_above(file: &Resolved, number: u32) -> impl Iterator<Item = PathBuf> {
+    let most = Path::new(file.relative()).components().count().saturating_sub(1);
+    let number = most.min(usize::try_from(number).unwrap_or_default());
+    file.absolute().ancestors().skip(1).take(number).map(Path::to_path_buf)
 }
 
 /// Undoes changes of a file. Notes why that is not possible; none where nothing is to be done then.
@@ -1294,7 +1318,11 @@ fn undo_in(folder: &Path, path: &str, saved: &[&SavedFile], contents: &LoadedCon
         Restored::Content(Some(content)) => {
             let bytes = bytes_of(&content, encoding)?;
             let removed = if was_link { remove(&place) } else { Ok(()) };
-            removed.and_then(|()| std::fs::write(&place, bytes))
+            let written = removed.and_then(|()| std::fs::write(&place, bytes));
+            match !is_there && restore_plan::was_executable(saved) {
+                true => written.and_then(|()| make_executable(&place)),
+                false => written,
+            }
         }
         Restored::Content(None) if is_there => std::fs::remove_file(&place),
         Restored::Content(None) => Ok(()),
@@ -1416,7 +1444,15 @@ mod tests {
         let texts = ["Straße\n", "Gasse\n"];
         let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.as_bytes().to_vec())));
         let [old, new] = texts.map(|text| SavedContent::Kept(Digest::of(text)));
-        let changed = SavedFile { path: "a".into(), before: old, after: new, lines: vec![], encoding: None };
+        let changed = SavedFile {
+            path: "a".into(),
+            before: old,
+            after: new,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         let deleted = SavedFile { after: SavedContent::Absent, encoding: Some(encoding), ..changed.clone() };
         std::fs::write(folder.join("a"), wide("Gasse\n")).unwrap();
         undo_in(&folder, "a", &[&changed], &contents).unwrap();
@@ -1439,8 +1475,15 @@ mod tests {
         let contents = LoadedContents::from(texts.map(|text| (Digest::of(text), text.as_bytes().to_vec())));
         let kept = SavedContent::Kept(Digest::of("text\n"));
         let [link, other] = ["target", "other"].map(|target| SavedContent::Link(Digest::of(target)));
-        let file =
-            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let file = |before, after| SavedFile {
+            path: "a".into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         let place = folder.join("a");
         std::fs::create_dir_all(place.join("empty")).unwrap();
         undo_in(&folder, "a", &[&file(kept, SavedContent::Absent)], &contents).unwrap();
@@ -1460,8 +1503,15 @@ mod tests {
         let (old, new) = (b"\x89PNG\r\n\x1a\n old", b"\x89PNG\r\n\x1a\n new");
         let contents = LoadedContents::from([old, new].map(|bytes| (Digest::of(bytes), bytes.to_vec())));
         let [kept_old, kept_new] = [old, new].map(|bytes| SavedContent::KeptBytes(Digest::of(bytes)));
-        let file =
-            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let file = |before, after| SavedFile {
+            path: "a".into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         let (made, changed) = (file(SavedContent::Absent, kept_old), file(kept_old, kept_new));
         std::fs::write(folder.join("a"), new).unwrap();
         undo_in(&folder, "a", &[&changed], &contents).unwrap();

@@ -44,8 +44,8 @@ use crate::policy::{
 use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{
-    BackgroundCommands, BinaryContents, CommandLimits, Outcome, RemovedEncodings, SavedFile, TaskBrowser,
-    ToolContext, recorded,
+    BackgroundCommands, BinaryContents, CommandLimits, Outcome, SavedFile, TaskBrowser, ToolContext,
+    missing_directories, recorded,
 };
 use crate::tools;
 use roo_browser::WebHost;
@@ -308,6 +308,12 @@ impl ToolRun {
                 if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
+                let made = match &edit {
+                    Some(edit) if !around.services.is_worktree => {
+                        directories_to_make(edit, &around.services).await
+                    }
+                    _ => vec![],
+                };
                 let before = match &edit {
                     Some(edit) if tells_problems => {
                         let look = ProblemsBefore::of(edit, &around.services);
@@ -323,12 +329,13 @@ impl ToolRun {
                 if !outcome.changes.is_empty() && !around.services.is_worktree {
                     let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
                     let (services, task) = (Arc::clone(&around.services), task.clone());
-                    let encodings = std::mem::take(&mut outcome.encodings);
+                    let mut details = std::mem::take(&mut outcome.details);
+                    made.into_iter().for_each(|(path, number)| details.add_directories(path, number));
                     let binaries = std::mem::take(&mut outcome.binaries);
                     let record = move || {
                         let mask = context.mask();
-                        let recorded = recorded(&changes, &encodings, &mask);
-                        (recorded, services.checkpoints.save(&task, &changes, &encodings, &binaries, &mask))
+                        let recorded = recorded(&changes, &details, &mask);
+                        (recorded, services.checkpoints.save(&task, &changes, &details, &binaries, &mask))
                     };
                     // Only a runtime that is ending runs nothing more.
                     (outcome.recorded, outcome.saved) =
@@ -425,8 +432,9 @@ async fn follow_command(
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         // What a command removed is text in UTF-8, or kept by its bytes.
-        let (encodings, binaries) = (RemovedEncodings::default(), std::mem::take(&mut outcome.binaries));
-        let save = move || services.checkpoints.save(&task, &changes, &encodings, &binaries, &context.mask());
+        let (details, binaries) =
+            (std::mem::take(&mut outcome.details), std::mem::take(&mut outcome.binaries));
+        let save = move || services.checkpoints.save(&task, &changes, &details, &binaries, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
     audit::done(audit_record, &mut outcome, false, &around.services).await;
@@ -612,6 +620,25 @@ async fn keep_replaced(task: &TaskId, edit: &PlannedEdit, services: &Arc<EngineS
     }
 }
 
+/// The numbers of the directories that an edit is about to make with new files, right above them.
+async fn directories_to_make(edit: &PlannedEdit, services: &Arc<EngineServices>) -> Vec<(String, u32)> {
+    let new = edit.places().into_iter().filter(|(_, before, _)| before.is_none());
+    let new: Vec<String> = new.map(|(path, ..)| path.to_owned()).collect();
+    if new.is_empty() {
+        return vec![];
+    }
+    let workspace = Arc::clone(&services.workspace);
+    let look = move || {
+        let number = |path: String| {
+            let place = workspace.resolve(&path, Purpose::Write).ok()?;
+            Some((path, missing_directories(place.absolute())))
+        };
+        new.into_iter().filter_map(number).collect()
+    };
+    // Only a runtime that is ending runs nothing more.
+    roo_durable::spawn_blocking(look).await.unwrap_or_default()
+}
+
 /// Saves for a checkpoint what a settled edit has changed, with what was kept when it began.
 async fn save_settled(
     task: &TaskId,
@@ -633,7 +660,7 @@ async fn save_settled(
         };
         changes.push((path.to_owned(), before, after));
     }
-    let (services, task, encodings) = (Arc::clone(services), task.clone(), edit.removed_encodings());
+    let (services, task, details) = (Arc::clone(services), task.clone(), edit.removed_encodings());
     let save = move || {
         let change = |(path, before, after): (String, Option<Digest>, Side)| FileChange {
             path,
@@ -646,7 +673,7 @@ async fn save_settled(
         services.checkpoints.save(
             &task,
             &changes,
-            &encodings,
+            &details,
             &BinaryContents::default(),
             &services.gate.mask(),
         )

@@ -130,6 +130,19 @@ pub(super) fn removed_encoding(changes: &[&SavedFile]) -> Option<TextEncoding> {
     removal.map(|removal| removal.encoding.unwrap_or(TextEncoding::UTF_8))
 }
 
+/// Returns whether a file could be executed before these changes, where one of them removed it.
+pub(super) fn was_executable(changes: &[&SavedFile]) -> bool {
+    let first = changes.first().filter(|first| first.before != SavedContent::Absent);
+    first
+        .and(changes.iter().find(|change| change.after == SavedContent::Absent))
+        .is_some_and(|it| it.executable)
+}
+
+/// The number of directories right above a file that the first of these changes made with it.
+pub(super) fn made_directories(changes: &[&SavedFile]) -> u32 {
+    changes.first().map_or(0, |first| first.directories)
+}
+
 /// Returns whether a file was a symbolic link at a time that is recorded.
 pub(super) fn was_link(changes: &[&SavedFile]) -> bool {
     let is_link = |content: SavedContent| matches!(content, SavedContent::Link(_));
@@ -274,8 +287,15 @@ mod tests {
                 SavedContent::Kept(digest)
             }
         };
-        let file =
-            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let file = |before, after| SavedFile {
+            path: "a".into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         texts.windows(2).map(|pair| file(keep(&pair[0]), keep(&pair[1]))).collect()
     }
 
@@ -298,7 +318,15 @@ mod tests {
         };
         let (old, new) = (b"gr\xfcn und blau\nb\nc\nd\n", b"gr\xfcn und rot\nb\nc\nd\n");
         let (before, after) = (keep(old), keep(new));
-        let file = SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let file = SavedFile {
+            path: "a".into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         let back = |now: Content| undo(&[&file], Some(now), &contents);
         let bytes = |bytes: &[u8]| Content::Bytes(bytes.into());
         assert_eq!(
@@ -364,6 +392,8 @@ mod tests {
             after,
             lines: vec![],
             encoding: None,
+            executable: false,
+            directories: 0,
         };
         let files = [
             file("lib/a", SavedContent::Absent, kept),
@@ -383,8 +413,15 @@ mod tests {
             SavedContent::KeptBytes(Digest::of(bytes))
         });
         let content = |bytes: &[u8]| Some(Content::Bytes(bytes.into()));
-        let file =
-            |before, after| SavedFile { path: "a".into(), before, after, lines: vec![], encoding: None };
+        let file = |before, after| SavedFile {
+            path: "a".into(),
+            before,
+            after,
+            lines: vec![],
+            encoding: None,
+            executable: false,
+            directories: 0,
+        };
         let (made, changed) = (file(SavedContent::Absent, kept_old), file(kept_old, kept_new));
         assert_eq!(undo(&[&made, &changed], content(new), &contents), Restored::Content(None));
         assert_eq!(undo(&[&changed], content(new), &contents), Restored::Content(content(old)));

@@ -17,7 +17,7 @@ use super::preview::Preview;
 use super::review::{Review, ReviewState, ReviewedEdit};
 use super::rule::{NamedAllowRule, RefusalRule};
 use super::{protected, remote};
-use crate::tool_run::RemovedEncodings;
+use crate::tool_run::FileDetails;
 use roo_catalog::{ApplyPatch, ToolName};
 use roo_formats::modes;
 use roo_protocol::ids::Digest;
@@ -96,10 +96,11 @@ impl Gate {
     }
 
     /// Looks at the encodings of the files that are to be deleted or moved: when they are gone, nobody else knows them.
-    pub(super) async fn removed_encodings(&self, edits: &[FileEdit]) -> RemovedEncodings {
-        let mut encodings = RemovedEncodings::default();
+    pub(super) async fn removed_encodings(&self, edits: &[FileEdit]) -> FileDetails {
+        let mut encodings = FileDetails::default();
         for edit in edits.iter().filter(|edit| edit.after().is_none() || edit.moved_to().is_some()) {
-            encodings.add(edit.file().display(), self.workspace().encoding_on_disk(edit.file()).await);
+            encodings
+                .add_encoding(edit.file().display(), self.workspace().encoding_on_disk(edit.file()).await);
         }
         encodings
     }
@@ -127,13 +128,7 @@ impl Gate {
             }
             self.refuse_masks(&name, edit.before(), edit.after().unwrap_or_default())?;
         }
-        self.assess_edits(
-            call_context,
-            EditKind::Refactoring,
-            proposed,
-            examined,
-            &RemovedEncodings::default(),
-        )
+        self.assess_edits(call_context, EditKind::Refactoring, proposed, examined, &FileDetails::default())
     }
 
     /// Refuses a file that the task hasn't read and may not read without its user.
@@ -186,7 +181,7 @@ impl Gate {
         kind: EditKind,
         mut proposed: ProposedPatch,
         examined: ExaminedPlaces,
-        encodings: &RemovedEncodings,
+        encodings: &FileDetails,
     ) -> Result<CallAssessment, Refusal> {
         let ExaminedPlaces { mut must_ask, shared, later } = examined;
         let name = match kind {
@@ -217,7 +212,7 @@ impl Gate {
         let label = later.map(|rule| format!(" (runs later: {rule})")).unwrap_or_default();
         let mut files = planned_files(&proposed.edits);
         for file in files.iter_mut().filter(|file| file.after.is_none()) {
-            file.encoding = encodings.of(&file.path);
+            file.encoding = encodings.encoding_of(&file.path);
         }
         let title = title(&proposed.edits);
         let (title, merge, action): (String, _, Box<dyn Action>) = match kind {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tool_run::RemovedEncodings;
+use crate::tool_run::FileDetails;
 use roo_catalog::ToolProtocol;
 use roo_formats::modes::delegation::Delegation;
 use roo_protocol::ids::Digest;
@@ -108,12 +108,12 @@ impl PlannedEdit {
     }
 
     /// The encodings of the files that it deletes or moves.
-    pub fn removed_encodings(&self) -> RemovedEncodings {
-        let mut encodings = RemovedEncodings::default();
+    pub fn removed_encodings(&self) -> FileDetails {
+        let mut encodings = FileDetails::default();
         if let Self::Patch(patch) = self {
             for file in &patch.files {
                 if let Some(encoding) = file.encoding {
-                    encodings.add(file.path.clone(), encoding);
+                    encodings.add_encoding(file.path.clone(), encoding);
                 }
             }
         }

@@ -1,11 +1,13 @@
 //! Edits that the user makes themselves through the server, such as to undo what an agent has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::gate::Gate;
+use crate::tool_run::make_executable;
 use roo_workspace::{
     BytesEdit, ChangedFile, FileEdit, FileOrLink, Location, Resolved, Standing, TextEncoding,
 };
@@ -19,6 +21,10 @@ pub(crate) struct RestoreEdits {
     pub(crate) bytes: Vec<BytesEdit>,
     /// Places where something else is than is to be. Their turn comes when the files are written.
     pub(crate) replaced: Vec<ReplacedPlace>,
+    /// Files among those that are made, which can be executed.
+    pub(crate) executables: Vec<Resolved>,
+    /// Directories that were made for files among those that are deleted.
+    pub(crate) directories: BTreeSet<PathBuf>,
 }
 
 /// A place where one kind of thing makes room for another.
@@ -85,6 +91,15 @@ impl Gate {
         let inverses = self.write_by_folder(&edits.texts, &edits.bytes, label).await?;
         if let Err(reason) = self.replace_for_user(&edits.replaced, label).await {
             return Err(format!("{reason}{}", self.write_back(inverses, label).await));
+        }
+        for file in &edits.executables {
+            if let Err(error) = make_executable(file.absolute()) {
+                tracing::warn!(%error, file = %file.display(), "a restored file can't be made executable");
+            }
+        }
+        // What is below comes behind what is above it, and one that holds anything stays.
+        for directory in edits.directories.iter().rev() {
+            let _ = fs::remove_dir(directory);
         }
         Ok(())
     }

@@ -144,8 +144,8 @@ impl RecordedLines {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::file_details::FileDetails;
     use super::super::recorded::{RecordedFile, recorded};
-    use super::super::removed_encodings::RemovedEncodings;
     use super::*;
     use roo_sandbox::exec::redaction::{ExactValues, TextMask};
     use roo_trace::record::{Author, FileChange, Side};
@@ -162,7 +162,7 @@ mod tests {
                 after: side(pair[1]),
                 author: Author::Ai,
             };
-            let files = recorded(&[change], &RemovedEncodings::default(), &mask);
+            let files = recorded(&[change], &FileDetails::default(), &mask);
             files.into_iter().flat_map(|RecordedFile { changes, .. }| changes).collect()
         };
         texts.windows(2).map(call).collect()

@@ -5,10 +5,10 @@ mod background;
 mod binary_contents;
 mod command_runner;
 mod context;
+mod file_details;
 mod later_changes;
 mod outcome;
 mod recorded;
-mod removed_encodings;
 mod saved;
 mod shadow;
 mod task_browser;
@@ -19,9 +19,10 @@ pub use command_runner::{CommandRunner, ShowOutput, UserShell};
 pub use context::{
     CommandLimits, ForegroundControl, NoChanges, RecentOf, RequestChanges, RequestDiff, ToolContext,
 };
+pub use file_details::FileDetails;
+pub(crate) use file_details::{is_executable, make_executable, missing_directories};
 pub use outcome::{AppliedEdit, ChangesUnknown, Outcome};
 pub use recorded::{RecordedFile, RecordedLines, recorded};
-pub use removed_encodings::RemovedEncodings;
 pub use saved::{SavedContent, SavedFile, WhyLeftOut, digest_of, save};
 pub(crate) use shadow::Snapshot;
 pub use shadow::{ShadowError, ShadowRepositories};

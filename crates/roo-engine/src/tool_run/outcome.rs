@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::binary_contents::BinaryContents;
+use super::file_details::FileDetails;
 use super::recorded::RecordedFile;
-use super::removed_encodings::RemovedEncodings;
 use super::saved::SavedFile;
 use crate::intent_store::Binding;
 use roo_protocol::event::ToolStatus;
@@ -31,8 +31,8 @@ pub struct Outcome {
     pub edits: Vec<AppliedEdit>,
     /// Files that changed, as far as their texts are known.
     pub changes: Vec<FileChange>,
-    /// The encodings of those that were deleted or moved.
-    pub encodings: RemovedEncodings,
+    /// What else is to be known of those.
+    pub details: FileDetails,
     /// The contents of those that are no text, as far as checkpoints are to keep them.
     pub binaries: BinaryContents,
     /// The same changes for the log.
@@ -91,7 +91,7 @@ impl Outcome {
             seen: vec![],
             edits: vec![],
             changes: vec![],
-            encodings: RemovedEncodings::default(),
+            details: FileDetails::default(),
             binaries: BinaryContents::default(),
             recorded: vec![],
             saved: vec![],

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::removed_encodings::RemovedEncodings;
+use super::file_details::FileDetails;
 use roo_protocol::review::HunkKind;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::hunks;
@@ -61,7 +61,7 @@ pub struct RecordedLines {
 
 /// The changes of a call's files, as far as their texts are known and not too large. Changes of lines with a secret are left
 /// out: the log has none.
-pub fn recorded(changes: &[FileChange], encodings: &RemovedEncodings, mask: &TextMask) -> Vec<RecordedFile> {
+pub fn recorded(changes: &[FileChange], details: &FileDetails, mask: &TextMask) -> Vec<RecordedFile> {
     let mut files = Vec::new();
     let mut rest = changes.iter().take(MOST_FILES).peekable();
     while let Some(change) = rest.next() {
@@ -74,7 +74,7 @@ pub fn recorded(changes: &[FileChange], encodings: &RemovedEncodings, mask: &Tex
                 path: change.path.clone(),
                 by_user: change.author == Author::Human,
                 changes: lines_of(change, mask).unwrap_or_default(),
-                encoding: encodings.of(&change.path).filter(|_| change.after == Side::Absent),
+                encoding: details.encoding_of(&change.path).filter(|_| change.after == Side::Absent),
             }),
         }
     }
@@ -269,7 +269,7 @@ mod tests {
             author: Author::Ai,
         };
         let mask = TextMask::new(true, ExactValues::default);
-        recorded(&[change], &RemovedEncodings::default(), &mask)
+        recorded(&[change], &FileDetails::default(), &mask)
             .into_iter()
             .flat_map(|file| file.changes)
             .collect()
@@ -296,7 +296,7 @@ mod tests {
         };
         let mask = TextMask::new(true, ExactValues::default);
         let by_user = change.edited_by_user("a\nB\nc\nD\ne\n");
-        let files = recorded(&by_user, &RemovedEncodings::default(), &mask);
+        let files = recorded(&by_user, &FileDetails::default(), &mask);
         let lines = files.iter().flat_map(|file| {
             file.changes.iter().map(|lines| (file.by_user, lines.old_text.as_str(), lines.new_text.as_str()))
         });

@@ -8,8 +8,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::binary_contents::BinaryContents;
+use super::file_details::FileDetails;
 use super::recorded::{RecordedLines, lines_without_secrets};
-use super::removed_encodings::RemovedEncodings;
 use roo_durable::{Contents, LARGEST_CONTENT};
 use roo_protocol::checkpoint::FileChangeKind;
 use roo_protocol::ids::Digest;
@@ -33,6 +33,16 @@ pub struct SavedFile {
     /// The encoding of a file that is gone after; none for plain UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<TextEncoding>,
+    /// True for a file that is gone after, and could be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+    /// The number of directories right above a new file that were made with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub directories: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Content of a file at one time.
@@ -126,7 +136,7 @@ impl SavedFile {
 /// contents that are new too: they are not durable yet.
 pub fn save(
     changes: &[FileChange],
-    encodings: &RemovedEncodings,
+    details: &FileDetails,
     binaries: &BinaryContents,
     contents: &Contents,
     mask: &TextMask,
@@ -167,8 +177,11 @@ pub fn save(
         let is_secret = [before, after].contains(&SavedContent::LeftOut(WhyLeftOut::Secret));
         let lines = is_secret.then(|| lines_without_secrets(change, mask)).flatten().unwrap_or_default();
         let file = |path: &String, before, after, lines| {
-            let encoding = encodings.of(path).filter(|_| after == SavedContent::Absent);
-            SavedFile { path: path.clone(), before, after, lines, encoding }
+            let encoding = details.encoding_of(path).filter(|_| after == SavedContent::Absent);
+            let executable = after == SavedContent::Absent && details.was_executable(path);
+            let is_new = before == SavedContent::Absent && after != SavedContent::Absent;
+            let directories = if is_new { details.directories_of(path) } else { 0 };
+            SavedFile { path: path.clone(), before, after, lines, encoding, executable, directories }
         };
         match from {
             Some(from) => files.extend([

@@ -176,7 +176,10 @@ impl Told {
     /// A file that is gone from its place.
     fn removed(&mut self, edit: &FileEdit, changed: &ChangedFile) {
         if let Some(encoding) = changed.removed_encoding {
-            self.outcome.encodings.add(edit.file().display(), encoding);
+            self.outcome.details.add_encoding(edit.file().display(), encoding);
+        }
+        if changed.removed_executable {
+            self.outcome.details.add_executable(edit.file().display());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::policy::{
     Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
     Watch, WithheldGitChange, WorkTreesBefore,
 };
-use crate::tool_run::BinaryContents;
+use crate::tool_run::{BinaryContents, FileDetails};
 use roo_durable::LARGEST_CONTENT;
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{
@@ -76,6 +76,8 @@ pub(super) struct CommandEffects {
     pub(super) changes: Vec<FileChange>,
     /// The contents of those files that are no text, as far as they are known.
     pub(super) binaries: BinaryContents,
+    /// What else is to be known of those files.
+    pub(super) details: FileDetails,
     /// Changes that it was not allowed to make, and what became of them.
     pub(super) violations: Vec<Violation>,
     /// True if something that it was allowed to change did not get to the workspace.
@@ -394,6 +396,7 @@ fn compare(
     let allowed: Vec<&Change> = found.changes.iter().filter(|change| !change.is_violation()).collect();
     effects.changes = contents.all_traced(&allowed, |change| kept.content(change));
     effects.binaries = contents.binaries;
+    effects.details = contents.details;
     let mut told: Vec<String> = Vec::new();
     for UndoResult { change, outcome } in &settled {
         let path = exact_line(&change.path.to_string_lossy());
@@ -636,6 +639,7 @@ fn land(
         effects.changes.extend(contents.all_traced(&opened, |_| None));
     }
     effects.binaries = contents.binaries;
+    effects.details = contents.details;
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
     effects.violations.extend(not_allowed.map(|WithheldChange { change, .. }| Violation {
         path: change.path.to_string_lossy().into_owned(),
@@ -727,6 +731,11 @@ fn digest(state: &State) -> Digest {
     })
 }
 
+/// Returns whether a file may be executed by its owner.
+fn is_executable(state: &State) -> bool {
+    state.kind == Kind::File && state.mode.is_some_and(|mode| mode & 0o100 != 0)
+}
+
 /// The contents of the files that a command changed, as far as they can be held.
 struct ChangedContents<'a> {
     watch: &'a Watch,
@@ -734,11 +743,16 @@ struct ChangedContents<'a> {
     left: u64,
     /// Those that are no text.
     binaries: BinaryContents,
+    /// What else is to be known of the files.
+    details: FileDetails,
+    /// Directories that were made.
+    made: HashSet<(usize, PathBuf)>,
 }
 
 impl<'a> ChangedContents<'a> {
     fn new(watch: &'a Watch) -> Self {
-        Self { watch, left: HELD, binaries: BinaryContents::default() }
+        let (binaries, details) = (BinaryContents::default(), FileDetails::default());
+        Self { watch, left: HELD, binaries, details, made: HashSet::new() }
     }
 
     /// The changes of files. One that was only moved is one change, as its old place has no content any more. `replaced` gives a
@@ -748,6 +762,11 @@ impl<'a> ChangedContents<'a> {
         changes: &[&Change],
         mut replaced: impl FnMut(&Change) -> Option<Vec<u8>>,
     ) -> Vec<FileChange> {
+        let is_directory = |state: &State| state.kind == Kind::Directory;
+        let made = changes
+            .iter()
+            .filter(|change| change.what == What::Created && change.after.as_ref().is_some_and(is_directory));
+        self.made.extend(made.map(|change| (change.root, change.path.clone())));
         let deleted: HashSet<(usize, &Path)> = (changes.iter())
             .filter(|change| change.what == What::Deleted)
             .map(|change| (change.root, change.path.as_path()))
@@ -774,8 +793,11 @@ impl<'a> ChangedContents<'a> {
             0 => from.to_owned(),
             root => self.watch.roots.get(root)?.join(from),
         };
-        let old_path = Some(old_path.to_string_lossy().into_owned());
-        Some(FileChange { before: moved.after.clone(), old_path, ..moved })
+        let old_path = old_path.to_string_lossy().into_owned();
+        if change.after.as_ref().is_some_and(is_executable) {
+            self.details.add_executable(old_path.clone());
+        }
+        Some(FileChange { before: moved.after.clone(), old_path: Some(old_path), ..moved })
     }
 
     /// A change of a file; none for directories. `replaced` gives a content that may be what the file held before.
@@ -820,13 +842,14 @@ impl<'a> ChangedContents<'a> {
             (Some(state), None) => Side::Opaque(digest(state)),
         };
         let named = if change.root == 0 { change.path.clone() } else { absolute };
-        Some(FileChange {
-            path: named.to_string_lossy().into_owned(),
-            old_path: None,
-            before,
-            after,
-            author: Author::Ai,
-        })
+        let path = named.to_string_lossy().into_owned();
+        if after == Side::Absent && change.before.as_ref().is_some_and(is_executable) {
+            self.details.add_executable(path.clone());
+        }
+        let is_made = |above: &&Path| self.made.contains(&(change.root, above.to_path_buf()));
+        let directories = change.path.ancestors().skip(1).take_while(is_made).count();
+        self.details.add_directories(path.clone(), u32::try_from(directories).unwrap_or_default());
+        Some(FileChange { path, old_path: None, before, after, author: Author::Ai })
     }
 }
 

@@ -443,7 +443,7 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let CommandEffects { changes, binaries, commits, violations, short, unknown, .. } = found;
+        let CommandEffects { changes, binaries, details, commits, violations, short, unknown, .. } = found;
         let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
         let summary = match &fault {
             Some(_) => format!("{summary}; what it changed is not known"),
@@ -457,6 +457,7 @@ impl Run {
             command: Some(run),
             changes: with_recalled_texts(changes, &binaries, &context),
             binaries,
+            details,
             commits,
             violations,
             withheld: explanation.grantable,
