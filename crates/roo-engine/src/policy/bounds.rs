@@ -20,7 +20,7 @@ use super::private_directory::{
 };
 use super::recorder::Recorder;
 use super::server_files::ServerFiles;
-use super::task_network::{NetworkRules, TaskNetworks};
+use super::task_network::{NetworkOwner, NetworkRules, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::watch::{CommandNetwork, Staging, Watch};
@@ -316,7 +316,10 @@ impl Bounds {
                     // Without namespaces there is nothing that commands could share.
                     holds_protected.then(|| CommandNetwork {
                         networks: Arc::clone(&self.networks),
-                        task: urid.clone(),
+                        owner: NetworkOwner {
+                            request: urid.clone(),
+                            folder: workspace.roots().paths().next().map(Path::to_path_buf),
+                        },
                         rules: confined.network.clone(),
                         sandbox,
                     })

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::copy_bidirectional;
@@ -181,18 +182,26 @@ fn add(rules: HostRules, text: &str, place: &str) -> Result<HostRules, String> {
 #[derive(Default)]
 pub(super) struct TaskNetworks {
     /// Those that were used last stand at the end.
-    known: Mutex<VecDeque<(Urid, String, Arc<Slot>)>>,
+    known: Mutex<VecDeque<(NetworkOwner, String, Arc<Slot>)>>,
+}
+
+/// Whose commands share a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NetworkOwner {
+    pub(super) request: Urid,
+    /// The folder in which they run. Branches with work trees of their own run the same servers, each its own.
+    pub(super) folder: Option<PathBuf>,
 }
 
 impl TaskNetworks {
-    /// The network for a command of a task, whose commands reach these hosts from now on. Waits for a helper, so not for
+    /// The network for a command, whose owner's commands reach these hosts from now on. Waits for a helper, so not for
     /// a thread of the runtime; within one, since a proxy is served there.
     ///
     /// # Errors
     /// When it can't be made, or the user's own proxy is of a kind that can't be used.
     pub(super) fn join(
         &self,
-        task: &Urid,
+        owner: &NetworkOwner,
         rules: &NetworkRules,
         sandbox: &Sandbox,
     ) -> io::Result<Arc<TaskNetwork>> {
@@ -200,7 +209,7 @@ impl TaskNetworks {
         if rules.is_wanted {
             return TaskNetwork::make(sandbox, rules).map(Arc::new);
         }
-        let slot = self.slot(task, rules);
+        let slot = self.slot(owner, rules);
         // Only who shares this network waits until it is made.
         let mut network = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(network) = network.as_ref().filter(|network| network.reach(&rules.rules)) {
@@ -212,12 +221,12 @@ impl TaskNetworks {
         Ok(made)
     }
 
-    /// The place of a task's network, which is used last from now on.
-    fn slot(&self, task: &Urid, rules: &NetworkRules) -> Arc<Slot> {
+    /// The place of an owner's network, which is used last from now on.
+    fn slot(&self, owner: &NetworkOwner, rules: &NetworkRules) -> Arc<Slot> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().position(|(owner, key, _)| owner == task && *key == rules.key);
+        let found = known.iter().position(|(known, key, _)| known == owner && *key == rules.key);
         let entry = found.and_then(|position| known.remove(position));
-        let entry = entry.unwrap_or_else(|| (task.clone(), rules.key.clone(), Arc::default()));
+        let entry = entry.unwrap_or_else(|| (owner.clone(), rules.key.clone(), Arc::default()));
         let slot = Arc::clone(&entry.2);
         known.push_back(entry);
         if known.len() > MOST

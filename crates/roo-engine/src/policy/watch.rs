@@ -15,10 +15,9 @@ use super::git::{
 };
 use super::in_flight::{CommandTurn, InFlightCommands};
 use super::server_files::ServerFiles;
-use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
+use super::task_network::{NetworkOwner, NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::withheld_paths::PlaceFinder;
-use roo_protocol::ids::Urid;
 use roo_sandbox::changes::{
     Allowed, Change, ChangesError, Kind, LeasedLayers, Recording, Stage, StagingArea, Store, What,
 };
@@ -75,7 +74,7 @@ pub struct GitUse {
 /// Parts from which the network of a command is made.
 pub(super) struct CommandNetwork {
     pub(super) networks: Arc<TaskNetworks>,
-    pub(super) task: Urid,
+    pub(super) owner: NetworkOwner,
     pub(super) rules: NetworkRules,
     pub(super) sandbox: Sandbox,
 }
@@ -158,8 +157,9 @@ impl Watch {
     /// # Errors
     /// When it can't be made.
     pub fn network(&self) -> io::Result<Option<Arc<TaskNetwork>>> {
-        let of =
-            |network: &CommandNetwork| network.networks.join(&network.task, &network.rules, &network.sandbox);
+        let of = |network: &CommandNetwork| {
+            network.networks.join(&network.owner, &network.rules, &network.sandbox)
+        };
         self.network.as_ref().map(of).transpose()
     }
 
