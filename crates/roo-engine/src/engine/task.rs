@@ -25,6 +25,7 @@ mod engine_question;
 mod fold;
 mod guard;
 mod input;
+mod kept_words;
 mod lifecycle;
 mod offers;
 mod ongoing_compaction;

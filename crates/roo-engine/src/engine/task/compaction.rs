@@ -7,6 +7,7 @@
 use super::context::{CertainExcess, ContextState, Excess, MeasuredRequest};
 use super::conversation::LeftOut;
 use super::engine_question::ask_engine_question;
+use super::kept_words::{kept_images, kept_words};
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
 use super::shortening::{self, Placeholders, Reach};
 use super::{Conversation, Phase, TRY_AGAIN, Task};
@@ -250,8 +251,9 @@ fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: U
             (shortening::outline(items.clone(), longest), false)
         }
     };
-    let words = shortening::kept_words(items.clone());
-    let images = shortening::kept_images(items.clone());
+    let longest = longest_summary(&task.context, &task.conversation);
+    let words = kept_words(items.clone(), longest);
+    let images = kept_images(items.clone());
     let files: Vec<(String, String)> = (task.files.seen.iter())
         .map(|(path, digest)| (path.clone(), shortening::short_digest(digest)))
         .collect();

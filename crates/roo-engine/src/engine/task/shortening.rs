@@ -2,7 +2,8 @@
 //! again, old results, large arguments of old calls, and at last whole turns.
 //!
 //! Everything here is a pure function of the items. A call always keeps its result, and what the user said is never left
-//! out: their messages, their answers and refusals, and what governs the task.
+//! out: their messages, their answers and refusals, and what governs the task. Nor is what the model said to the user in a
+//! call, unless a summary stands for the whole turn; [`super::kept_words`] has what remains of it then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -153,7 +154,7 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
         found.results.push(result.call_id.clone());
         found.digests.push(digest);
     }
-    for call in items[..end].iter().copied().flat_map(calls_of) {
+    for call in items[..end].iter().copied().flat_map(calls_of).filter(|call| !speaks(call)) {
         if free >= wanted {
             break;
         }
@@ -204,7 +205,7 @@ fn fair_share(lengths: &[u64], all: u64) -> u64 {
     u64::MAX
 }
 
-fn calls_of(item: &Item) -> impl Iterator<Item = &ToolCall> {
+pub(super) fn calls_of(item: &Item) -> impl Iterator<Item = &ToolCall> {
     let blocks = match item {
         Item::Assistant { blocks, .. } => blocks.as_slice(),
         Item::User { .. } | Item::Results { .. } | Item::Summary { .. } => &[],
@@ -215,7 +216,7 @@ fn calls_of(item: &Item) -> impl Iterator<Item = &ToolCall> {
     })
 }
 
-fn results(item: &Item) -> &[ToolResult] {
+pub(super) fn results(item: &Item) -> &[ToolResult] {
     match item {
         Item::Results { results } => results,
         Item::User { .. } | Item::Assistant { .. } | Item::Summary { .. } => &[],
@@ -269,8 +270,17 @@ pub(super) fn is_long(result: &ToolResult) -> bool {
     result.text.len() > SHORT || !result.images.is_empty()
 }
 
+/// Returns whether the arguments of a call are what the model says to the user or to another agent: a question, a result, a
+/// brief. No other call returns them.
+fn speaks(call: &ToolCall) -> bool {
+    use ToolName::{AskFollowupQuestion, AttemptCompletion, CompleteWithFailure, NewTask};
+    let speaks =
+        |tool| matches!(tool, AskFollowupQuestion | AttemptCompletion | CompleteWithFailure | NewTask);
+    ToolName::parse(&call.name).is_some_and(speaks)
+}
+
 /// Returns whether a result is the user's word, or says what governs the task.
-fn is_kept(result: &ToolResult) -> bool {
+pub(super) fn is_kept(result: &ToolResult) -> bool {
     let governs =
         |tool: ToolName| matches!(tool, ToolName::AskFollowupQuestion | ToolName::SelectActiveIntent);
     result.status == ToolStatus::Denied
@@ -322,7 +332,8 @@ fn duplicate_text(result: &ToolResult) -> String {
     condense::left_out_duplicate(&subject(result), result.text.len())
 }
 
-fn subject(result: &ToolResult) -> String {
+/// A call in words, from its result.
+pub(super) fn subject(result: &ToolResult) -> String {
     match result.subject.as_str() {
         "" => result.name.clone(),
         subject => format!("{} '{}'", result.name, one_line(subject, OUTLINE_LINE)),
@@ -457,49 +468,6 @@ pub(super) fn cut(items: &[&Item], pinned: impl Fn(usize) -> bool, recent: u64) 
     (replaced >= LEAST_REPLACED).then_some(cut)
 }
 
-/// What is kept word for word of turns that are replaced: what the user decided, and what governs the task.
-pub(super) fn kept_words<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<String> {
-    let mut kept: Vec<String> = vec![];
-    for item in replaced {
-        if let Item::Summary { kept: before, .. } = item {
-            kept.extend(before.iter().cloned());
-        }
-        for result in results(item).iter().filter(|result| is_kept(result)) {
-            let intent = ToolName::parse(&result.name) == Some(ToolName::SelectActiveIntent);
-            if intent {
-                // The newest one counts.
-                kept.retain(|text| !text.starts_with(&result.name));
-            }
-            let asked = ToolName::parse(&result.name) == Some(ToolName::AskFollowupQuestion);
-            let said = match replies::review_in(&result.text) {
-                Some(review) => review,
-                None if intent || asked || replies::is_denied_by_user(&result.text) => &result.text,
-                None => continue,
-            };
-            let word = format!("{}: {said}", subject(result));
-            if !kept.contains(&word) {
-                kept.push(word);
-            }
-        }
-    }
-    kept
-}
-
-/// The images that are kept of turns that are replaced: those that the user answered with.
-pub(super) fn kept_images<'a>(replaced: impl Iterator<Item = &'a Item>) -> Vec<String> {
-    let of_item = |item: &Item| -> Vec<String> {
-        match item {
-            Item::Summary { images, .. } => images.clone(),
-            _ => results(item)
-                .iter()
-                .filter(|result| is_kept(result))
-                .flat_map(|result| result.images.clone())
-                .collect(),
-        }
-    };
-    replaced.flat_map(of_item).collect()
-}
-
 /// A list of the calls in turns that are replaced, behind the summary that there was before: of that the beginning, of the
 /// calls the newest, within so many bytes.
 pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, longest: usize) -> String {
@@ -548,6 +516,7 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
 #[cfg(test)]
 mod tests {
     use super::super::conversation::Conversation;
+    use super::super::kept_words::kept_words;
     use super::*;
 
     fn call(id: &str, name: &str) -> Item {
@@ -647,12 +616,36 @@ mod tests {
     }
 
     #[test]
+    fn what_the_model_says_in_a_call_is_left_out_by_no_placeholder() {
+        let long = "x".repeat(2_000);
+        let says = |id: &str, name: &str, parameter: &str| {
+            let params = [(parameter.to_owned(), Value::from(long.clone()))].into_iter().collect();
+            let call =
+                ToolCall { id: ToolCallId::new(id), name: name.into(), params, problem: None, note: None };
+            Item::Assistant { blocks: vec![AssistantBlock::Call { call }], tail: None }
+        };
+        let items = [
+            says("1", "ask_followup_question", "question"),
+            says("2", "attempt_completion", "result"),
+            says("3", "complete_with_failure", "reason"),
+            says("4", "new_task", "message"),
+            says("5", "write_to_file", "content"),
+            call("6", "read_file"),
+        ];
+        let items: Vec<&Item> = items.iter().collect();
+        for reach in [Reach::Earlier, Reach::Everything] {
+            let (found, _) = placeholders(&items, 100_000, reach, 0);
+            assert_eq!(found.arguments, [ToolCallId::new("5")]);
+        }
+    }
+
+    #[test]
     fn what_the_user_decided_about_parts_of_an_edit_is_kept() {
         let edits = "<user_edits>\nThe user decided on each change.\n</user_edits>";
         let text = format!("Applied. {}\n{edits}", "x".repeat(2_000));
         let items = [call("1", "apply_diff"), result("1", "apply_diff", &text), call("2", "read_file")];
         assert_eq!(left_out(&items, 10_000), [""; 0]);
-        assert_eq!(kept_words(items.iter()), [format!("apply_diff '1': {edits}")]);
+        assert_eq!(kept_words(items.iter(), 1_000), [format!("apply_diff '1': {edits}")]);
     }
 
     #[test]
