@@ -282,6 +282,20 @@ fn instructions_that_fill_the_window_are_a_question_and_no_request() {
 }
 
 #[test]
+fn a_mentioned_file_that_is_larger_than_the_window_is_cut() {
+    let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER });
+    let mut work = Work::new("openai", "xml", &more);
+    work.project.write("big.txt", &"A line of a log file, as there are many.\n".repeat(3_700));
+    let program = work.start(&["run", "See @/big.txt."]);
+    let asked = work.complete(program).to_string();
+    assert_eq!(work.refused, 0);
+    assert!(
+        asked.contains("A line of a log file") && asked.contains("To go on, read the line_range"),
+        "{asked}"
+    );
+}
+
+#[test]
 fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list() {
     let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER, "condense": { "profile": "cheap" } });
     let mut work = Work::new("anthropic", "native", &more);

@@ -51,6 +51,8 @@ pub struct Reading<'a> {
     pub seen: Vec<(String, Option<Digest>)>,
     /// Files that could not be read.
     pub failed: usize,
+    /// True if there was no room for some of the wanted lines.
+    pub is_cut: bool,
     /// Bytes of text that still fit.
     budget: usize,
     /// Bytes of images that still fit.
@@ -62,7 +64,7 @@ impl<'a> Reading<'a> {
     /// With room for so many bytes of files' text and of images; the tags around it come in addition.
     pub fn new(budget: usize, image_budget: usize, mask: &'a MaskText<'a>) -> Self {
         let (text, images, seen) = (String::new(), Vec::new(), Vec::new());
-        Self { text, images, seen, failed: 0, budget, image_budget, mask }
+        Self { text, images, seen, failed: 0, is_cut: false, budget, image_budget, mask }
     }
 
     /// Says that a file can't be read.
@@ -176,6 +178,7 @@ impl<'a> Reading<'a> {
             self.notice(&cut_notice(&cut_lines, most));
         }
         if last < end {
+            self.is_cut = true;
             let next = last + 1;
             let until = end.min(last.saturating_add(RANGE_LINES));
             let shown = match last < start {

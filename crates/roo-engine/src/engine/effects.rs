@@ -36,6 +36,7 @@ use super::worktrees;
 use crate::approvals::StandingRules;
 use crate::hooks::UserHooks;
 use crate::intent_store::Binding;
+use crate::mentions::MentionRoom;
 use crate::mentions::git::Git;
 use crate::policy::{
     AuditRecord, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, RefusalRule,
@@ -151,10 +152,15 @@ pub(super) fn start(
         Effect::Gather(gather) => {
             let hook_dispatch = HookDispatch::new(task, &around);
             let mode = task.settings.mode.clone();
+            let profile = around.services.settings.profiles.get(&task.settings.profile);
+            let limits = profile.map(compaction::limits).unwrap_or_default();
+            let room = task.context.lookup_room(limits, task.conversation.size());
+            let room =
+                room.map_or_else(MentionRoom::default, |room| MentionRoom::within(room.each, room.all));
             Box::pin(async move {
                 let run = async {
                     let _descriptors = around.services.descriptors.tool().await;
-                    gather::gather(&gather, &mode, &around.services, &hook_dispatch).await
+                    gather::gather(&gather, (&mode, room), &around.services, &hook_dispatch).await
                 };
                 tokio::select! {
                     biased;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::hook_dispatch::HookDispatch;
 use super::services::EngineServices;
 use super::task::{Gather, Gathered};
-use crate::mentions::{self, Expanded, Sources};
+use crate::mentions::{self, Expanded, MentionRoom, Sources};
 use crate::project_info::{self, Limits};
 use roo_documents::Extractor;
 use roo_model::prompts;
@@ -16,10 +16,10 @@ use roo_sandbox::exec::{Environment, known_secrets};
 /// Time limit for the list of files, for which the first request waits.
 const LISTING: Duration = Duration::from_millis(300);
 
-/// Looks it up for a task in a mode. What can't be had is said in the text.
+/// Looks it up for a task in a mode. What messages mention is bounded. What can't be had is said in the text.
 pub(super) async fn gather(
     gather: &Gather,
-    mode: &str,
+    (mode, room): (&str, MentionRoom),
     services: &EngineServices,
     hook_dispatch: &HookDispatch,
 ) -> Gathered {
@@ -58,6 +58,7 @@ pub(super) async fn gather(
         index: services.gate.has_code_index().then(|| services.gate.code_index()),
         environment: &environment,
         mask: &mask,
+        room,
         extractor: &Extractor::own(),
     };
     let mut commands_of_user = vec![];

@@ -30,6 +30,7 @@ use crate::tagged_text::without_tags;
 use roo_catalog::ReadRequest;
 use roo_documents::Extractor;
 use roo_index::CodeIndex;
+use roo_model::prompts::condense::without_middle;
 use roo_model::prompts::untrusted;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::Environment;
@@ -121,8 +122,33 @@ pub struct Sources<'a> {
     pub environment: &'a Environment,
     /// Mask for secrets in attached texts.
     pub mask: &'a TextMask,
+    /// Room for what is attached, commands and skills aside.
+    pub room: MentionRoom,
     /// Reads documents that are no text files.
     pub extractor: &'a Extractor,
+}
+
+/// Bytes that what a message mentions may add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MentionRoom {
+    /// Of one mention.
+    each: usize,
+    /// Of all together.
+    all: usize,
+}
+
+impl Default for MentionRoom {
+    fn default() -> Self {
+        Self { each: FILE, all: TOTAL }
+    }
+}
+
+impl MentionRoom {
+    /// As much as there is in the window of a model.
+    pub fn within(each: u64, all: u64) -> Self {
+        let bytes = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self { each: bytes(each).min(FILE), all: bytes(all).min(TOTAL) }
+    }
 }
 
 /// Expanded mentions of a message.
@@ -178,7 +204,8 @@ impl Expanded {
 pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     let mut expansion = Expansion {
         sources,
-        left: TOTAL,
+        left: sources.room.all,
+        commands_left: TOTAL,
         images_left: IMAGES_BYTES,
         commits: 0,
         of_servers: 0,
@@ -218,8 +245,10 @@ struct SymbolBudget {
 
 struct Expansion<'a> {
     sources: &'a Sources<'a>,
-    /// Bytes of text that may still be added.
+    /// Bytes of text that may still be added, commands and skills aside.
     left: usize,
+    /// Bytes of commands and skills that may still be added. They are the user's orders, whatever room there is.
+    commands_left: usize,
     /// Bytes of images that may still be added.
     images_left: usize,
     commits: usize,
@@ -424,17 +453,43 @@ impl Expansion<'_> {
         }
     }
 
-    /// Adds a text within a tag, if there is room for it.
+    /// Adds a text within a tag, if there is room for it. The middle of a long one is left out.
     fn block(&mut self, written: &str, tag: &str, attributes: &str, text: &str) -> bool {
         let text = without_tags(tag, &untrusted(text)).into_owned();
-        let text = format!("<{tag}{attributes}>\n{}\n</{tag}>", text.trim_end_matches('\n'));
-        if text.len() > self.left {
-            self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
-            return false;
+        let wrapped = |text: &str| format!("<{tag}{attributes}>\n{}\n</{tag}>", text.trim_end_matches('\n'));
+        let mut block = Block { mention: written.to_owned(), text: wrapped(&text) };
+        let MentionRoom { each, all } = self.sources.room;
+        let (left, most) = match block.is_command() {
+            true => (&mut self.commands_left, TOTAL),
+            false => {
+                if let Some(short) = without_middle(&text, each + TAGS_ROOM) {
+                    block.text = wrapped(&short);
+                }
+                (&mut self.left, all)
+            }
+        };
+        match left.checked_sub(block.text.len()) {
+            Some(rest) => *left = rest,
+            None => {
+                self.note_full(written, most);
+                return false;
+            }
         }
-        self.left -= text.len();
-        self.out.blocks.push(Block { mention: written.to_owned(), text });
+        self.out.blocks.push(block);
         true
+    }
+
+    /// Notes that there is no room: mentions have so many bytes at the most.
+    fn note_full(&mut self, written: &str, most: usize) {
+        let reason = match most {
+            TOTAL => format!("mentions add at most {} KiB to a message", TOTAL >> 10),
+            most => format!(
+                "mentions add at most {} KiB to this message, as the model's window has room for no more; read \
+                 what you need of it with a tool",
+                most >> 10
+            ),
+        };
+        self.note(written, &reason);
     }
 
     async fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
@@ -639,22 +694,26 @@ impl Expansion<'_> {
     /// Attaches a file, or a part of it: that of a definition has its name as `symbol`.
     async fn file(&mut self, place: &Resolved, wanted: &ReadRequest, symbol: Option<&str>, written: &str) {
         if self.left < 2 * TAGS_ROOM {
-            return self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
+            return self.note_full(written, self.sources.room.all);
         }
         let contents = match self.sources.workspace.read(place).await {
             Ok(contents) => contents,
             Err(error) => return self.note(written, &error.to_string()),
         };
         let mask = |text: &str| self.sources.mask.masked(text);
-        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left, &mask);
+        let mut reading =
+            Reading::new(self.sources.room.each.min(self.left - TAGS_ROOM), self.images_left, &mask);
         file_contents::show(place, contents, wanted, &mut reading, self.sources.extractor).await;
-        let Reading { text, mut images, mut seen, image_budget, .. } = reading;
+        let Reading { text, mut images, mut seen, is_cut, image_budget, .. } = reading;
         let path = place.display();
         let symbol = symbol.map(|symbol| format!(" symbol=\"{}\"", attribute(symbol))).unwrap_or_default();
         if self.block(written, "file_content", &format!(" path=\"{}\"{symbol}", escape(&path)), &text) {
             self.images_left = image_budget;
             self.out.images.append(&mut images);
-            self.out.seen.append(&mut seen);
+            // What replaces the whole file has to be based on all of it.
+            if !is_cut {
+                self.out.seen.append(&mut seen);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ struct Fixture {
     directory: tempfile::TempDir,
     workspace: Arc<Workspace>,
     environment: Environment,
+    room: MentionRoom,
 }
 
 impl Fixture {
@@ -36,7 +37,8 @@ impl Fixture {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let environment =
             Environment::chosen([("PATH".into(), path), ("HOME".into(), directory.path().into())]);
-        let fixture = Self { directory, workspace: Arc::new(workspace), environment };
+        let room = MentionRoom::default();
+        let fixture = Self { directory, workspace: Arc::new(workspace), environment, room };
         for (name, text) in files {
             let path = fixture.path(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,6 +81,7 @@ impl Fixture {
             index: None,
             environment: &self.environment,
             mask: &TextMask::new(true, ExactValues::default),
+            room: self.room,
             extractor: &Extractor::in_process(),
         };
         // The engine moves its effects between threads.
@@ -484,6 +487,38 @@ async fn all_together_is_bounded() {
 
     let many = "@a.rs\n".repeat(MOST + 1);
     assert!(fixture.expand(&many).await.notes[0].contains("more than 500 mentions"));
+}
+
+#[tokio::test]
+async fn in_a_small_window_mentions_are_cut_and_their_files_are_not_read() {
+    let line = format!("{}\n", "x".repeat(99));
+    let fixture =
+        Fixture::new(&[("a", &line.repeat(600)), ("b", &line.repeat(600)), ("c", &line.repeat(600))]);
+    fs::create_dir_all(fixture.path(".roo/commands")).unwrap();
+    fs::write(fixture.path(".roo/commands/long.md"), line.repeat(600)).unwrap();
+    let fixture = Fixture { room: MentionRoom::within(10_000, 18_000), ..fixture };
+    let Expanded { blocks, notes, seen, .. } = fixture.expand("/long\n@a @b @c").await;
+    let sizes: Vec<usize> = blocks.iter().map(|block| block.text.len()).collect();
+    let [command, first, second] = sizes[..] else { panic!("{notes:?}") };
+    assert!(command > 60_000, "an order is whole");
+    assert!((9_000..11_100).contains(&first) && (6_000..8_000).contains(&second), "{sizes:?}");
+    assert!(blocks[1].text.contains("To go on, read the line_range"), "{}", blocks[1].text);
+    assert!(notes[0].contains("@c") && notes[0].contains("the model's window"), "{notes:?}");
+    assert_eq!(seen, []);
+
+    let found: Vec<Diagnostic> = (0..200)
+        .map(|number| Diagnostic {
+            path: "a".into(),
+            line: number,
+            column: 1,
+            severity: Severity::Error,
+            source: None,
+            message: "m".repeat(90),
+        })
+        .collect();
+    let problems = fixture.expand_with("@problems", Some(&found)).await.text();
+    assert!((10_000..11_200).contains(&problems.len()), "{}", problems.len());
+    assert!(problems.contains("bytes in the middle") && problems.ends_with("</workspace_diagnostics>"));
 }
 
 #[tokio::test]

@@ -135,6 +135,18 @@ pub fn left_out_middle(bytes: usize) -> String {
     )
 }
 
+/// A text without its middle, where it has more than so many bytes. The model is told how to read on.
+pub fn without_middle(text: &str, longest: usize) -> Option<String> {
+    if text.len() <= longest {
+        return None;
+    }
+    let kept = longest.saturating_sub(left_out_middle(text.len()).len() + 2);
+    let head = &text[..text.floor_char_boundary(kept / 4 * 3)];
+    let tail = &text[text.floor_char_boundary(text.len() - kept / 4)..];
+    let left_out = text.len() - head.len() - tail.len();
+    Some(format!("{head}\n{}\n{tail}", left_out_middle(left_out)))
+}
+
 /// Returns whether a text repeats a placeholder: it stands for what the model has to write itself.
 pub fn is_placeholder(text: &str) -> bool {
     let stands_in = |line: &str| {

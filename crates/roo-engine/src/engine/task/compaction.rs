@@ -5,7 +5,7 @@
 //! turns, a model is asked for a summary, and where that fails, earlier turns become a list of their calls.
 
 use super::context::{CertainExcess, ContextState, Excess, MeasuredRequest};
-use super::conversation::LeftOut;
+use super::conversation::{LeftOut, LeftOutText};
 use super::engine_question::ask_engine_question;
 use super::kept_words::{kept_images, kept_words};
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
@@ -93,8 +93,10 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
         return None;
     }
     let items = conversation.all();
+    let pinned = |index| conversation.is_pinned(index);
     let wanted = context.bytes(tokens.saturating_sub(low_water));
-    let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, context.image_bytes());
+    let (found, free) =
+        shortening::placeholders(&items, pinned, wanted, Reach::Earlier, context.image_bytes());
     if free >= wanted {
         return Some(ShorteningMethod::Placeholders);
     }
@@ -113,7 +115,8 @@ pub(super) fn method_due(context: &ContextState, conversation: &Conversation) ->
     if can_replace && !context.is_tried(tokens) {
         return Some(ShorteningMethod::Outline);
     }
-    let (everything, _) = shortening::placeholders(&items, wanted, Reach::Everything, context.image_bytes());
+    let (everything, _) =
+        shortening::placeholders(&items, pinned, wanted, Reach::Everything, context.image_bytes());
     (!everything.is_empty()).then_some(ShorteningMethod::Placeholders)
 }
 
@@ -168,15 +171,16 @@ fn placeholders(context: &ContextState, conversation: &Conversation) -> Placehol
         return Placeholders::default();
     };
     let items = conversation.all();
+    let pinned = |index| conversation.is_pinned(index);
     let tokens = context.estimate(size);
     let wanted = context.bytes(tokens.saturating_sub(low_water));
     let image = context.image_bytes();
-    let (found, free) = shortening::placeholders(&items, wanted, Reach::Earlier, image);
+    let (found, free) = shortening::placeholders(&items, pinned, wanted, Reach::Earlier, image);
     if free >= context.bytes(tokens.saturating_sub(allowed)) && !found.is_empty() {
         return found;
     }
     let needed = context.bytes(tokens.saturating_sub(allowed)).max(1);
-    shortening::placeholders(&items, needed.max(free), Reach::Everything, image).0
+    shortening::placeholders(&items, pinned, needed.max(free), Reach::Everything, image).0
 }
 
 /// The events of a shortening whose effect has ended.
@@ -295,7 +299,8 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
     match event {
         Event::ContextShortened { left_out, .. } => {
             let mut found = LeftOut::default();
-            for item in before.items().iter() {
+            let text_cut = |index| left_out.texts.iter().find(|cut| cut.item == index);
+            for (index, item) in before.items().iter().enumerate() {
                 match item {
                     Item::Results { results } => {
                         let cut = |id: &ToolCallId| left_out.middles.iter().any(|cut| cut.call_id == *id);
@@ -315,7 +320,11 @@ pub(in crate::engine) fn left_out_by(event: &Event, before: &Conversation) -> Op
                         });
                         found.calls.extend(calls.filter(named).cloned());
                     }
-                    Item::User { .. } | Item::Summary { .. } => {}
+                    Item::User { text, .. } => {
+                        let now = text_cut(index).and_then(|cut| shortening::bounded_text(text, cut.bytes));
+                        found.texts.extend(now.map(|now| LeftOutText { now, before: text.clone() }));
+                    }
+                    Item::Summary { .. } => {}
                 }
             }
             Some(found)

@@ -37,6 +37,8 @@ const SUMMARY: u64 = 25;
 const GROWTH: u64 = 10;
 /// The same at the least, in percent of what a request may have: where little or no space is left, each bit would count.
 const LEAST_GROWTH: u64 = 2;
+/// Bytes of system prompt and tools before any request was made. In a small window they count as half of what is allowed.
+const USUAL_FRAME: u64 = 50_000;
 /// Maximum number of refusals of an endpoint, of failed summaries and of other failed shortenings, in a row.
 const MAX_FAILURES: u32 = 3;
 /// Tokens of an answer whose length is not limited by the profile.
@@ -187,11 +189,11 @@ impl MeasuredRequest {
 
 /// Bytes that the results of one answer's calls may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ResultRoom {
+pub(in crate::engine) struct ResultRoom {
     /// Each of them.
-    pub(super) each: u64,
+    pub(in crate::engine) each: u64,
     /// All of them together.
-    pub(super) all: u64,
+    pub(in crate::engine) all: u64,
     /// Bytes that count as much as an image.
     pub(super) image: u64,
 }
@@ -452,6 +454,23 @@ impl ContextState {
         Some(ResultRoom { each, all: bytes(all), image: bytes(IMAGE) })
     }
 
+    /// Room for what is looked up for the user's messages, behind this conversation; none where no window is known. Before
+    /// the first request, only these limits are known of its frame.
+    pub(in crate::engine) fn lookup_room(
+        &self,
+        limits: RequestFrame,
+        size: &ConversationSize,
+    ) -> Option<ResultRoom> {
+        let mut next = self.clone();
+        if next.newest.is_none() {
+            let allowed = limits.allowed()?;
+            let system = USUAL_FRAME.min(scaled(allowed / 2, 1_000, CAUTIOUS_RATE));
+            let frame = RequestFrame { system, ..limits };
+            next.newest = Some(MeasuredRequest { frame, ..MeasuredRequest::default() });
+        }
+        next.result_room(size, 0)
+    }
+
     /// Bytes of the newest turns that are kept when earlier ones are replaced.
     pub(super) fn recent_bytes(&self, size: &ConversationSize) -> u64 {
         let used = self.estimate(size).saturating_sub(self.fixed(size));
@@ -618,6 +637,19 @@ mod tests {
         let ContextMeter { used, system, tools, pinned, files, conversation, .. } = meter;
         assert_eq!((used, system, tools, pinned, files), (11_600, 1_750, 750, 1_250, 2_500));
         assert_eq!(system + tools + pinned + files + conversation, used);
+    }
+
+    #[test]
+    fn what_is_looked_up_before_the_first_request_leaves_room_for_the_instructions() {
+        let state = ContextState::default();
+        let limits = |window| RequestFrame { window: Some(window), ..RequestFrame::default() };
+        let room = |window| state.lookup_room(limits(window), &size(0)).map(|room| (room.each, room.all));
+        assert_eq!(room(32_000), Some((13_000, 19_500)));
+        assert_eq!(room(200_000), Some((107_380, 284_640)));
+        assert_eq!(state.lookup_room(RequestFrame::default(), &size(0)), None);
+        // What is known counts.
+        let known = measured(10_000).lookup_room(limits(200_000), &size(0)).unwrap();
+        assert_eq!(known.each, 16_750);
     }
 
     #[test]

@@ -34,6 +34,19 @@ pub struct LeftOut {
     pub results: Vec<ToolResult>,
     /// Calls whose arguments are placeholders.
     pub calls: Vec<ToolCall>,
+    /// Texts beside the user's messages of which the middle is left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<LeftOutText>,
+}
+
+/// A text of which the middle is left out.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOutText {
+    /// As it is sent.
+    pub now: String,
+    /// As it was.
+    pub before: String,
 }
 
 impl Conversation {
@@ -101,6 +114,9 @@ impl Conversation {
             arguments.contains(&call.id).then(|| shortening::with_short_arguments(call)).flatten()
         };
         self.change(&shortened, &call);
+        for cut in &left_out.texts {
+            self.change_text(cut.item, |text| shortening::bounded_text(text, cut.bytes));
+        }
     }
 
     /// Puts a message in place of the items before this index, but for pinned ones.
@@ -135,6 +151,24 @@ impl Conversation {
             |now: &ToolResult| left_out.results.iter().find(|one| one.call_id == now.call_id).cloned();
         let call = |now: &ToolCall| left_out.calls.iter().find(|one| one.id == now.id).cloned();
         self.change(&result, &call);
+        for index in 0..self.items.len() {
+            let before = |text: &str| {
+                let left_out = left_out.texts.iter().find(|left_out| left_out.now == text);
+                left_out.map(|left_out| left_out.before.clone())
+            };
+            if !self.is_pinned(index) {
+                self.change_text(index, before);
+            }
+        }
+    }
+
+    /// Puts another text in place of that of a message, if there is any.
+    fn change_text(&mut self, index: usize, other: impl FnOnce(&str) -> Option<String>) {
+        let Some(Item::User { text, images }) = self.items.get(index) else { return };
+        let Some(other) = other(text) else { return };
+        let item = Item::User { text: other, images: images.clone() };
+        self.quotable.extend(may_hold_call(text).then(|| text.clone()));
+        self.replace(index, item);
     }
 
     /// Puts a text in place of a result that no model has read.
@@ -188,13 +222,17 @@ impl Conversation {
         }
         self.quotable.append(&mut quotable);
         for (index, item) in changed {
-            let is_pinned = self.is_pinned(index);
-            if let Some(before) = self.items.get(index) {
-                self.size -= shortening::size(before, is_pinned);
-            }
-            self.size += shortening::size(&item, is_pinned);
-            self.items.replace(index, item);
+            self.replace(index, item);
         }
+    }
+
+    fn replace(&mut self, index: usize, item: Item) {
+        let is_pinned = self.is_pinned(index);
+        if let Some(before) = self.items.get(index) {
+            self.size -= shortening::size(before, is_pinned);
+        }
+        self.size += shortening::size(&item, is_pinned);
+        self.items.replace(index, item);
     }
 
     fn measure(&mut self) {

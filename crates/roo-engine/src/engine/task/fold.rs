@@ -79,7 +79,7 @@ impl Task {
                 self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual, cut }));
             }
             Event::ContextShortened { left_out, tokens_before, tokens_after } => {
-                self.files.leave_out(&left_out.calls(), false);
+                self.files.leave_out(&left_out.calls(), !left_out.texts.is_empty());
                 self.conversation.put_placeholders(left_out);
                 self.end_shortening(ShorteningMethod::Placeholders, (*tokens_before, *tokens_after));
             }

@@ -51,6 +51,19 @@ pub struct Placeholders {
     /// Calls of the newest answer: the images of their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ToolCallId>,
+    /// The middle of what was looked up for the user's messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<CutText>,
+}
+
+/// A text beside the user's messages of which the beginning and the end stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CutText {
+    /// Its place in the conversation as it was before.
+    pub item: usize,
+    /// Bytes that stay.
+    pub bytes: u64,
 }
 
 /// A result of which the beginning and the end stay.
@@ -66,12 +79,13 @@ pub struct CutResult {
 /// Digests follow from the results, whether they are told or not.
 impl PartialEq for Placeholders {
     fn eq(&self, other: &Self) -> bool {
-        let Self { duplicates, results, digests: _, arguments, middles, images } = self;
+        let Self { duplicates, results, digests: _, arguments, middles, images, texts } = self;
         *duplicates == other.duplicates
             && *results == other.results
             && *arguments == other.arguments
             && *middles == other.middles
             && *images == other.images
+            && *texts == other.texts
     }
 }
 
@@ -87,7 +101,7 @@ impl Placeholders {
 
     /// The calls of whose parameters or results text is left out.
     pub(super) fn calls(&self) -> HashSet<ToolCallId> {
-        let Self { duplicates, results, digests: _, arguments, middles, images: _ } = self;
+        let Self { duplicates, results, digests: _, arguments, middles, images: _, texts: _ } = self;
         let named = [duplicates, results, arguments].into_iter().flatten();
         named.chain(middles.iter().map(|cut| &cut.call_id)).cloned().collect()
     }
@@ -99,6 +113,7 @@ impl Placeholders {
             && self.arguments.is_empty()
             && self.middles.is_empty()
             && self.images.is_empty()
+            && self.texts.is_empty()
     }
 }
 
@@ -107,12 +122,20 @@ impl Placeholders {
 pub(super) enum Reach {
     /// All before the newest answer of the model.
     Earlier,
-    /// All. Of results that the model has not seen, only the middle and the images are left out.
+    /// All. Of results that the model has not seen, only the middle and the images are left out, and of what was looked up
+    /// for the user's messages only the middle.
     Everything,
 }
 
-/// Calls to be shortened so that at least this many bytes become free, and how many that are. It may be less.
-pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u64) -> (Placeholders, u64) {
+/// Calls to be shortened so that at least this many bytes become free, and how many that are. It may be less. `pinned`
+/// says which items are the user's own words.
+pub(super) fn placeholders(
+    items: &[&Item],
+    pinned: impl Fn(usize) -> bool,
+    wanted: u64,
+    reach: Reach,
+    image: u64,
+) -> (Placeholders, u64) {
     let newest = last_answer(items).unwrap_or(0);
     let end = match reach {
         Reach::Earlier => newest,
@@ -186,7 +209,30 @@ pub(super) fn placeholders(items: &[&Item], wanted: u64, reach: Reach, image: u6
             found.images.push(result.call_id.clone());
         }
     }
+    if reach == Reach::Everything && free < wanted {
+        let texts: Vec<(usize, &str)> = (items.iter().enumerate())
+            .filter(|(index, _)| !pinned(*index))
+            .filter_map(|(index, item)| Some((index, message_text(item)?)))
+            .collect();
+        let lengths: Vec<u64> = texts.iter().map(|(_, text)| text.len() as u64).collect();
+        let left = lengths.iter().sum::<u64>().saturating_sub(wanted - free);
+        let longest = fair_share(&lengths, left).max(SHORT as u64);
+        for (index, text) in texts {
+            if let Some(cut) = bounded_text(text, longest).filter(|cut| cut.len() < text.len()) {
+                free += (text.len() - cut.len()) as u64;
+                found.texts.push(CutText { item: index, bytes: longest });
+            }
+        }
+    }
     (found, free)
+}
+
+/// The text of a message.
+fn message_text(item: &Item) -> Option<&str> {
+    match item {
+        Item::User { text, .. } => Some(text),
+        Item::Assistant { .. } | Item::Results { .. } | Item::Summary { .. } => None,
+    }
 }
 
 /// Returns the greatest length with which texts of these lengths, each cut to it, have no more than so many bytes
@@ -392,16 +438,16 @@ pub(super) fn within(results: Vec<ToolResult>, room: Option<ResultRoom>) -> Vec<
 /// A result with at most so many bytes, and how to read on.
 pub(super) fn bounded(result: ToolResult, longest: u64) -> ToolResult {
     let longest = usize::try_from(longest).unwrap_or(usize::MAX).max(SHORT);
-    if result.text.len() <= longest || is_kept(&result) {
+    if is_kept(&result) {
         return result;
     }
-    let kept = longest.saturating_sub(condense::left_out_middle(result.text.len()).len() + 2);
-    let (head, tail) = (kept / 4 * 3, kept / 4);
-    let head = beginning(&result.text, head);
-    let tail = &result.text[beginning(&result.text, result.text.len() - tail).len()..];
-    let left_out = result.text.len() - head.len() - tail.len();
-    let text = format!("{head}\n{}\n{tail}", condense::left_out_middle(left_out));
+    let text = condense::without_middle(&result.text, longest).unwrap_or(result.text);
     ToolResult { text, ..result }
+}
+
+/// A message without its middle; none where it has no more than so many bytes.
+pub(super) fn bounded_text(text: &str, longest: u64) -> Option<String> {
+    condense::without_middle(text, usize::try_from(longest).unwrap_or(usize::MAX).max(SHORT))
 }
 
 /// The longest beginning of a text within so many bytes.
@@ -515,7 +561,7 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
 
 #[cfg(test)]
 mod tests {
-    use super::super::conversation::Conversation;
+    use super::super::conversation::{Conversation, LeftOut, LeftOutText};
     use super::super::kept_words::kept_words;
     use super::*;
 
@@ -534,7 +580,7 @@ mod tests {
     /// Names of the calls whose results are left out so that so many bytes become free.
     fn left_out(items: &[Item], wanted: u64) -> Vec<String> {
         let items: Vec<&Item> = items.iter().collect();
-        let (found, _) = placeholders(&items, wanted, Reach::Earlier, 0);
+        let (found, _) = placeholders(&items, |_| false, wanted, Reach::Earlier, 0);
         found.results.iter().map(ToString::to_string).collect()
     }
 
@@ -562,7 +608,13 @@ mod tests {
             let Item::Results { results } = &mut item else { panic!("it has results") };
             results[0].images = vec!["data:image/png;base64,AA==".to_owned(); images];
             let items = [call("1", "read_file"), item];
-            let found = placeholders(&items.each_ref().map(|item| item)[..], 3_000, Reach::Everything, 1_600);
+            let found = placeholders(
+                &items.each_ref().map(|item| item)[..],
+                |_| false,
+                3_000,
+                Reach::Everything,
+                1_600,
+            );
             let mut conversation = Conversation::default();
             items.into_iter().for_each(|item| conversation.push(item));
             conversation.put_placeholders(&found.0);
@@ -579,6 +631,39 @@ mod tests {
         let (text, images) = seen(&long.repeat(10), 1);
         assert!(text.len() < 8_000 && text.ends_with("x ends"), "{text}");
         assert_eq!(images, 1, "there is room for it");
+    }
+
+    #[test]
+    fn what_was_looked_up_for_a_message_is_cut_before_nothing_is_left_and_comes_back() {
+        let user = |text: &str| Item::User { text: text.to_owned(), images: vec![] };
+        let own = "In my own words. ".repeat(1_000);
+        let mentioned = format!("begins {} ends", "x".repeat(20_000));
+        let mut conversation = Conversation::default();
+        conversation.push_pinned(user(&own));
+        conversation.push(user(&mentioned));
+        conversation.push(user("short"));
+        let before = conversation.clone();
+        let found = |reach| {
+            let pinned = |index| before.is_pinned(index);
+            placeholders(&before.all(), pinned, 15_000, reach, 0)
+        };
+        assert!(found(Reach::Earlier).0.is_empty());
+        let (cut, free) = found(Reach::Everything);
+        assert_eq!(cut.texts.iter().map(|cut| cut.item).collect::<Vec<_>>(), [1]);
+        assert!((15_000..15_300).contains(&free), "{free}");
+        conversation.put_placeholders(&cut);
+        let text = |index| message_text(conversation.items().get(index).unwrap()).unwrap();
+        assert!(text(1).starts_with("begins x") && text(1).ends_with("x ends") && text(1).len() < 5_100);
+        assert!(text(1).contains("Read the file in parts"));
+        assert_eq!((text(0), text(2)), (&*own, "short"));
+        assert_eq!(conversation.size().bytes() + free, before.size().bytes());
+        let left_out = LeftOut {
+            texts: vec![LeftOutText { now: text(1).to_owned(), before: mentioned }],
+            ..LeftOut::default()
+        };
+        conversation.restore(&left_out);
+        assert_eq!(conversation.items(), before.items());
+        assert_eq!(conversation.size(), before.size());
     }
 
     fn results_of(conversation: &Conversation) -> ToolResult {
@@ -603,7 +688,7 @@ mod tests {
         let text = "x".repeat(2_000);
         let items = [call("1", "read_file"), result("1", "read_file", &text), call("2", "read_file")];
         let items: Vec<&Item> = items.iter().collect();
-        let (told, _) = placeholders(&items, 10_000, Reach::Earlier, 0);
+        let (told, _) = placeholders(&items, |_| false, 10_000, Reach::Earlier, 0);
         let untold = Placeholders { digests: vec![], ..told.clone() };
         assert_eq!((told.digests.len(), &told), (1, &untold));
         let of = |placeholders: &Placeholders| {
@@ -634,7 +719,7 @@ mod tests {
         ];
         let items: Vec<&Item> = items.iter().collect();
         for reach in [Reach::Earlier, Reach::Everything] {
-            let (found, _) = placeholders(&items, 100_000, reach, 0);
+            let (found, _) = placeholders(&items, |_| false, 100_000, reach, 0);
             assert_eq!(found.arguments, [ToolCallId::new("5")]);
         }
     }
