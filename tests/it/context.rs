@@ -44,6 +44,8 @@ struct Work {
     refused: usize,
     /// Requests for a summary.
     summaries: usize,
+    /// The newest of them.
+    summary_request: String,
     /// Tokens of each request that was taken, but for those for summaries.
     sizes: Vec<u64>,
 }
@@ -72,6 +74,7 @@ impl Work {
             window: WINDOW,
             refused: 0,
             summaries: 0,
+            summary_request: String::new(),
             sizes: vec![],
         }
     }
@@ -122,6 +125,7 @@ impl Work {
             String::from_utf8_lossy(&request.body).contains("You summarise the work of a coding agent");
         if asks {
             self.summaries += 1;
+            self.summary_request = String::from_utf8_lossy(&request.body).into_owned();
             self.answer(request, summary, &[]);
         }
         asks
@@ -217,6 +221,9 @@ fn a_task_of_four_hundred_turns_is_never_too_long_for_its_window() {
     let last = work.complete(program).to_string();
     assert_eq!(work.refused, 0, "of {} requests", work.sizes.len());
     assert!(last.contains("heron-42") && last.contains("conversation_summary"));
+    assert!(
+        work.summary_request.contains("## The user said\\n<user_message>\\nRead all files. The magic word")
+    );
     assert!(work.summaries > 0 && work.summaries < 40, "{} summaries", work.summaries);
     let (early, late) = (average(&work.sizes[100..200]), average(&work.sizes[300..]));
     assert!(late * 10 < early * 12 && early * 10 < late * 12, "a turn costs {early}, then {late} tokens");
@@ -398,6 +405,7 @@ fn a_task_that_is_killed_while_it_is_summarised_goes_on_with_a_summary() {
 
 const SUMMARY: &str = r#"turns:
   - mode: condense
+    when: { contains: "Read both." }
     text: Two files were read.
     usage: { tokensIn: 1000, tokensOut: 100, costUsd: 0.002 }
 "#;

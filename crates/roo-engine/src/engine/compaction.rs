@@ -9,7 +9,7 @@ use super::hook_dispatch::{CompactTrigger, HookDispatch};
 use super::instructions::{Instructions, definitions_size};
 use super::services::EngineServices;
 use super::task::{
-    Compaction, CompactionOutcome, FrameShare, RequestFrame, Task, longest_summary, turns, turns_before,
+    Compaction, CompactionOutcome, FrameShare, RequestFrame, Task, longest_summary, spoken_before, turns,
 };
 use roo_catalog::ToolProtocol;
 use roo_formats::config::Profile;
@@ -25,8 +25,8 @@ use roo_protocol::task::Usage;
 const LONGEST_ANSWER: usize = 256 << 10;
 /// Bytes of a token, for a model that nothing is known of: fewer than in most texts.
 const TOKEN_BYTES: u64 = 2;
-/// Tokens of the conversation that go into a request for a summary where the window of its model isn't known.
-const USUAL_WINDOW: u64 = 128_000;
+/// Bytes of a request for a summary beside the turns.
+const INSTRUCTIONS: u64 = 2_500;
 
 /// Bytes of a word with the space behind it, about.
 const WORD: usize = 8;
@@ -85,14 +85,14 @@ impl CompactionRun {
         let named = profiles.get(own).and_then(|profile| profile.condense.profile.as_ref());
         let is_summary = compaction.method == ShorteningMethod::Summary;
         let cut = compaction.cut.filter(|_| is_summary);
-        let replaced = cut.map(|cut| turns_before(&task.conversation, cut));
+        let spoken = cut.map(|cut| spoken_before(task, cut));
         let longest = longest_summary(&task.context, &task.conversation);
         let words = (longest / WORD).clamp(LEAST_WORDS, MOST_WORDS);
         let request = |profile: &String| {
-            let window = profiles.get(profile).and_then(Profile::context_window).unwrap_or(USUAL_WINDOW);
-            // Half of the window is left for the answer, and for texts with more tokens.
-            let longest = usize::try_from(window / 2 * TOKEN_BYTES).unwrap_or(usize::MAX);
-            let turns = turns(&replaced.as_ref()?.items, longest);
+            let limits = profiles.get(profile).map(limits).unwrap_or_default();
+            let longest = task.context.summary_request_bytes(limits, profile == own);
+            let longest = usize::try_from(longest.saturating_sub(INSTRUCTIONS)).unwrap_or(usize::MAX);
+            let turns = turns(spoken.as_ref()?, longest);
             Some(SummaryRequest { profile: profile.clone(), turns, words })
         };
         // The task's own model is at hand where the other one is not.

@@ -63,7 +63,7 @@ pub use self::choice::Choice;
 pub(super) use self::choice::RULE;
 pub use self::commands::CommandsInBackground;
 pub(crate) use self::compaction::why_not_restored;
-pub(super) use self::compaction::{left_out_by, longest_summary, turns_before};
+pub(super) use self::compaction::{left_out_by, longest_summary, spoken_before};
 pub(crate) use self::context::Excess;
 pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequest, RequestFrame};
 pub use self::conversation::{Conversation, FileContext, LeftOut};

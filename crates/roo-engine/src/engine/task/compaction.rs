@@ -10,6 +10,7 @@ use super::engine_question::ask_engine_question;
 use super::kept_words::{kept_images, kept_words};
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
 use super::shortening::{self, Placeholders, Reach};
+use super::transcript::{Speaker, Spoken};
 use super::{Conversation, Phase, TRY_AGAIN, Task};
 use crate::engine::event::Event;
 use roo_catalog::ToolCall;
@@ -48,6 +49,24 @@ pub(in crate::engine) fn turns_before(conversation: &Conversation, cut: usize) -
     let items = conversation.items().iter().take(cut).enumerate();
     let replaced = items.filter(|(index, _)| !conversation.is_pinned(*index)).map(|(_, item)| item);
     ReplacedTurns { cut, items: replaced.collect() }
+}
+
+/// Items before a place with who said what, and what the user said behind it.
+pub(in crate::engine) fn spoken_before(task: &Task, cut: usize) -> Vec<Spoken<'_>> {
+    let conversation = &task.conversation;
+    let mut is_begun = task.parent.is_none();
+    let spoken = |(index, item)| {
+        let is_pinned = conversation.is_pinned(index);
+        let is_brief = is_pinned && !std::mem::replace(&mut is_begun, true);
+        let speaker = match is_pinned {
+            _ if is_brief => Speaker::Parent,
+            true if index < cut => Speaker::User,
+            true => Speaker::UserLater,
+            false => Speaker::Other,
+        };
+        (index < cut || is_pinned).then_some((speaker, item))
+    };
+    conversation.items().iter().enumerate().filter_map(spoken).collect()
 }
 
 /// Returns the length of the longest summary of this conversation that is taken, in bytes.

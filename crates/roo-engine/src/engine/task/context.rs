@@ -37,6 +37,8 @@ const SUMMARY: u64 = 25;
 const GROWTH: u64 = 10;
 /// The same at the least, in percent of what a request may have: where little or no space is left, each bit would count.
 const LEAST_GROWTH: u64 = 2;
+/// The window of a model that writes summaries, where it isn't known, in tokens.
+const USUAL_WINDOW: u64 = 128_000;
 /// Bytes of system prompt and tools before any request was made. In a small window they count as half of what is allowed.
 const USUAL_FRAME: u64 = 50_000;
 /// Maximum number of refusals of an endpoint, of failed summaries and of other failed shortenings, in a row.
@@ -481,6 +483,23 @@ impl ContextState {
     pub(super) fn summary_bytes(&self, size: &ConversationSize) -> Option<u64> {
         let room = self.room(size)?;
         Some(scaled(percent(room, SUMMARY), 1_000, self.cautious_rate()))
+    }
+
+    /// Bytes that a request for a summary may have, within these limits of the model that writes it. `is_own` says that it
+    /// is the task's own model, whose rate is known.
+    pub(in crate::engine) fn summary_request_bytes(&self, limits: RequestFrame, is_own: bool) -> u64 {
+        let window = limits.window.unwrap_or(USUAL_WINDOW);
+        let allowed = RequestFrame { window: Some(window), ..limits }.allowed().unwrap_or(0);
+        let (allowed, rate) = match is_own {
+            true => {
+                // The text is a little different from the conversation.
+                let rate = self.rate().map(|rate| rate + rate / 10);
+                let refused = self.refused_above.unwrap_or(u64::MAX);
+                (allowed.min(refused), rate.unwrap_or(CAUTIOUS_RATE))
+            }
+            false => (allowed, self.cautious_rate()),
+        };
+        scaled(allowed, 1_000, rate)
     }
 
     /// Tokens that count as progress.
