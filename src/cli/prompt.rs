@@ -219,6 +219,7 @@ async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>)
         protocol: ToolProtocol::Native,
         mode: mode.slug.clone(),
         max_tokens: None,
+        leaves_out_images: false,
     });
     let mut answer = String::new();
     let mut told = 0;

@@ -303,6 +303,29 @@ fn a_mentioned_file_that_is_larger_than_the_window_is_cut() {
 }
 
 #[test]
+fn images_that_the_endpoint_refuses_are_left_out() {
+    for (provider, protocol) in [("openai", "native"), ("openai", "xml"), ("anthropic", "native")] {
+        let mut work = Work::new(provider, protocol, &json!({}));
+        std::fs::write(work.project.folder().join("p.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR a red fox")
+            .unwrap();
+        let program = work.start(&["run", "See p.png."]);
+        let (request, _) = work.fitting();
+        work.answer(&request, "", &[("read_file", json!({ "path": "p.png" }))]);
+        let (request, asked) = work.fitting();
+        assert!(asked.to_string().contains("base64"), "{asked}");
+        let error = json!({ "error": { "message": "This model does not support image input" } });
+        respond(&request, 400, "application/json", &error.to_string());
+        let (request, asked) = work.fitting();
+        let body = asked.to_string();
+        assert!(
+            !body.contains("base64") && body.contains("An image is left out: this model takes no images")
+        );
+        work.answer(&request, "", &[("read_file", json!({ "path": "p.png" }))]);
+        assert!(!work.complete(program).to_string().contains("base64"), "it is remembered");
+    }
+}
+
+#[test]
 fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list() {
     let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER, "condense": { "profile": "cheap" } });
     let mut work = Work::new("anthropic", "native", &more);

@@ -55,6 +55,7 @@ fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
         protocol,
         mode: "code".into(),
         max_tokens: None,
+        leaves_out_images: false,
     }
 }
 

@@ -178,6 +178,7 @@ impl Caller {
             protocol: ToolProtocol::Xml,
             mode: SAMPLING_MODE.to_owned(),
             max_tokens: Some(max_tokens),
+            leaves_out_images: false,
         };
         let begun = match self.services.queue(&self.profile, tokens) {
             Some(queued) => Some(queued.begin().await),

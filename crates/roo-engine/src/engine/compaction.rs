@@ -182,6 +182,7 @@ async fn summary(
         protocol: ToolProtocol::Xml,
         mode: SUMMARY_MODE.to_owned(),
         max_tokens: None,
+        leaves_out_images: false,
     };
     let mut newest = Usage::default();
     let begun = match services.queue(profile, turns.len() as u64 / TOKEN_BYTES) {

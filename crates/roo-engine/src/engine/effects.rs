@@ -767,6 +767,8 @@ struct Turn {
     is_last_attempt: bool,
     /// True if the user chose the profile.
     is_pinned: bool,
+    /// True if the model takes no images.
+    leaves_out_images: bool,
     /// Estimated tokens of the request.
     tokens: u64,
 }
@@ -823,6 +825,7 @@ impl Turn {
             has_answers: task.has_answers(),
             is_last_attempt: task.makes_last_attempt(),
             is_pinned: task.settings.pinned,
+            leaves_out_images: task.context.refuses_images(),
             tokens: task.context.estimate(task.conversation.size()),
         }
     }
@@ -879,6 +882,8 @@ impl Turn {
         browser: Option<WebHost>,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let known = services.settings.profiles.get(&self.profile).and_then(|profile| profile.known());
+        self.leaves_out_images |= known.is_some_and(|model| !model.images);
         let is_first = self.number == 1;
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
@@ -954,6 +959,7 @@ impl Turn {
             protocol,
             mode: mode.slug.clone(),
             max_tokens: None,
+            leaves_out_images: self.leaves_out_images,
         })
     }
 
@@ -1006,7 +1012,14 @@ impl Turn {
         let limits =
             services.settings.profiles.get(&self.profile).map(compaction::limits).unwrap_or_default();
         let tail = request.tail.as_ref().map_or(0, String::len);
-        RequestFrame { system: request.system.len() as u64, tools, tail: tail as u64, ..limits }
+        let leaves_out_images = self.leaves_out_images;
+        RequestFrame {
+            system: request.system.len() as u64,
+            tools,
+            tail: tail as u64,
+            leaves_out_images,
+            ..limits
+        }
     }
 
     /// Returns the error of a request that is known to be too long before it is sent.
@@ -1053,7 +1066,9 @@ impl Turn {
                 if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
                     frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));
                 }
+                let sends_images = self.context.1.images > 0 && !self.leaves_out_images;
                 let remedy = match error.kind {
+                    _ if sends_images && error.speaks_of_images() => Remedy::WithoutImages,
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => {
                         let after = kind.retry_after();

@@ -459,6 +459,8 @@ pub enum Event {
         /// Tokens.
         tokens: u64,
     },
+    /// The endpoint refuses images.
+    ImagesRefused,
     /// The user wants earlier turns to be summarised before the next request.
     SummaryRequested {
         /// State of the task.
@@ -815,6 +817,7 @@ impl Event {
                 | Self::CommandEnded { .. }
                 | Self::ChangesUnknown { .. }
                 | Self::ContextLimited { .. }
+                | Self::ImagesRefused
                 | Self::SummaryRequested { .. }
                 | Self::ShorteningStarted { .. }
                 | Self::ContextShortened { .. }
@@ -986,6 +989,9 @@ impl Event {
             Self::ContextLimited { tokens } => {
                 let reason = format!("the endpoint refuses requests of more than about {tokens} tokens");
                 state(TaskState::Running, Some(reason))
+            }
+            Self::ImagesRefused => {
+                state(TaskState::Running, Some("the endpoint refuses images, so they are left out".into()))
             }
             Self::SummaryRequested { state: at } => {
                 state(at, Some("earlier turns are summarised before the next request".into()))

@@ -173,6 +173,7 @@ pub(super) fn messages<'a>(
     sent.return_to(from);
     let mut builder = Builder {
         protocol: request.protocol,
+        leaves_out_images: request.leaves_out_images,
         messages: Vec::new(),
         user: UserMessage::default(),
         assistant: Vec::new(),
@@ -213,6 +214,7 @@ pub(super) fn messages<'a>(
 /// alone vanishes, and its neighbours become one message.
 struct Builder<'a, 's> {
     protocol: ToolProtocol,
+    leaves_out_images: bool,
     messages: Vec<Message<'a>>,
     user: UserMessage<'a>,
     assistant: Vec<AssistantPart<'a>>,
@@ -255,12 +257,22 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn images(&mut self, urls: &'a [String]) {
+        if let Some(note) = self.instead_of_images(urls.len()) {
+            return self.text(Cow::Owned(note));
+        }
         for url in urls {
             match Image::parse(url) {
                 Some(image) => self.user.parts.push(UserPart::Image(image)),
                 None => self.text(Cow::Borrowed("(An image is left out: it is no base64 data URL.)")),
             }
         }
+    }
+
+    /// What is sent in place of images; none where they are sent.
+    fn instead_of_images(&self, count: usize) -> Option<String> {
+        let images = if count == 1 { "An image is" } else { "Images are" };
+        (self.leaves_out_images && count > 0)
+            .then(|| format!("({images} left out: this model takes no images.)"))
     }
 
     fn result(&mut self, result: &'a ToolResult) {
@@ -276,8 +288,11 @@ impl<'a> Builder<'a, '_> {
         let (id, name) = (id.clone(), name.clone());
         let is_error =
             matches!(result.status, ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted);
-        let images = result.images.iter().filter_map(|url| Image::parse(url)).collect();
-        self.user.results.push(CallResult { id, name, text: body(result), is_error, images });
+        let (text, images) = match self.instead_of_images(result.images.len()) {
+            Some(note) => (Cow::Owned(format!("{}\n{note}", body(result))), Vec::new()),
+            None => (body(result), result.images.iter().filter_map(|url| Image::parse(url)).collect()),
+        };
+        self.user.results.push(CallResult { id, name, text, is_error, images });
     }
 
     fn assistant(&mut self, blocks: &'a [AssistantBlock], origin: &str) {
@@ -460,6 +475,7 @@ mod tests {
             protocol,
             mode: "code".into(),
             max_tokens: None,
+            leaves_out_images: false,
         }
     }
 

@@ -945,6 +945,17 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || (has("token") && has("limit") && has("exceed"))
 }
 
+/// Returns whether a refusal is about images. Covers the wordings of OpenAI, OpenRouter, Mistral, DeepSeek and vLLM.
+pub(super) fn speaks_of_images(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ["image", "multimodal", "multi-modal"].iter().any(|word| said.contains(word))
+}
+
+/// Returns whether a server says that its model takes no images: llama.cpp does so with status 500.
+pub(super) fn has_no_image_input(said: &str) -> bool {
+    said.to_lowercase().contains("image input is not supported")
+}
+
 /// Returns the window that a provider names where it refuses a conversation as too long, in tokens. Covers the wordings of
 /// Anthropic, OpenAI, OpenRouter, Gemini, Cerebras, llama.cpp and vLLM.
 pub(super) fn stated_window(said: &str) -> Option<u64> {
@@ -1117,6 +1128,22 @@ mod tests {
         for said in ["max_tokens: must be at least 1", "tools.0.name: invalid", "unknown field `context`"] {
             assert_eq!(kind_of_status(400, said, None), ModelErrorKind::Invalid, "{said}");
         }
+    }
+
+    #[test]
+    fn a_refusal_of_images_is_recognised_by_what_providers_say() {
+        let refusal = |kind, said: &str| ModelError::new(kind, said).speaks_of_images();
+        for said in [
+            "No endpoints found that support image input",
+            "Failed to deserialize the JSON body: unknown variant `image_url`, expected `text`",
+            "At most 0 image(s) may be provided in one prompt.",
+            "m is not a multimodal model",
+        ] {
+            assert!(refusal(ModelErrorKind::Invalid, said), "{said}");
+            assert!(!refusal(ModelErrorKind::Unavailable(None), said), "{said}");
+        }
+        assert!(refusal(ModelErrorKind::Unavailable(None), "status 500: image input is not supported"));
+        assert!(!refusal(ModelErrorKind::Invalid, "max_tokens: must be at least 1"));
     }
 
     #[test]

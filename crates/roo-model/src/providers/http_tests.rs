@@ -337,6 +337,7 @@ async fn ask(model: &Arc<dyn Model>) -> Option<ModelError> {
         protocol: ToolProtocol::Xml,
         mode: String::new(),
         max_tokens: None,
+        leaves_out_images: false,
     };
     let outputs: Vec<_> = timeout(LONG, model.stream(request).collect()).await.unwrap();
     outputs.into_iter().find_map(Result::err)

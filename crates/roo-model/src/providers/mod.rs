@@ -230,6 +230,8 @@ pub struct ModelRequest {
     pub mode: String,
     /// The most tokens of the answer, where that is less than the profile's limit.
     pub max_tokens: Option<u64>,
+    /// True if the model takes no images: a note stands in place of each.
+    pub leaves_out_images: bool,
 }
 
 /// Items of a model's stream.
@@ -295,6 +297,15 @@ pub enum ModelErrorKind {
 impl ModelError {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// Returns whether the endpoint refused a request with words about its images.
+    pub fn speaks_of_images(&self) -> bool {
+        match self.kind {
+            ModelErrorKind::Invalid => http::speaks_of_images(&self.message),
+            ModelErrorKind::Unavailable(_) => http::has_no_image_input(&self.message),
+            _ => false,
+        }
     }
 
     /// Returns the window of the model, in tokens, where the endpoint names it as it refuses a conversation as too long.

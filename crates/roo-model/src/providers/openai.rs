@@ -905,6 +905,7 @@ mod tests {
             protocol: roo_catalog::ToolProtocol::Native,
             mode: String::new(),
             max_tokens: None,
+            leaves_out_images: false,
         };
         let asked =
             |host| ChatCompletions.frame(&request, &options(host, "m")).get("stream_options").cloned();

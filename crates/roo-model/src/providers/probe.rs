@@ -94,6 +94,7 @@ async fn ask(
         protocol: ToolProtocol::Xml,
         mode: String::new(),
         max_tokens: None,
+        leaves_out_images: false,
     };
     let begun = Instant::now();
     let mut usage = Usage::default();

@@ -50,6 +50,7 @@ impl Rendered {
 struct Rendering {
     /// Protocol that it was rendered for.
     protocol: ToolProtocol,
+    leaves_out_images: bool,
     origin: String,
     /// The items of the newest request.
     items: Vec<Arc<Item>>,
@@ -64,6 +65,7 @@ impl Rendering {
     fn new(request: &ModelRequest, options: &RequestOptions) -> Self {
         Self {
             protocol: request.protocol,
+            leaves_out_images: request.leaves_out_images,
             origin: options.origin.clone(),
             items: Vec::new(),
             text: String::new(),
@@ -73,7 +75,9 @@ impl Rendering {
     }
 
     fn fits(&self, request: &ModelRequest, options: &RequestOptions) -> bool {
-        self.protocol == request.protocol && self.origin == options.origin
+        self.protocol == request.protocol
+            && self.leaves_out_images == request.leaves_out_images
+            && self.origin == options.origin
     }
 
     /// Renders what is new. Returns the entries that are not kept: those that the next items may change.
@@ -237,6 +241,7 @@ mod tests {
             protocol: ToolProtocol::Native,
             mode: "code".into(),
             max_tokens: None,
+            leaves_out_images: false,
         }
     }
 
@@ -366,6 +371,7 @@ mod tests {
                             protocol,
                             mode: "code".into(),
                             max_tokens: None,
+                            leaves_out_images: false,
                         };
                         let continued = rendered.body(format, &request, &options(origin));
                         let at_once = Rendered::default().body(format, &request, &options(origin));

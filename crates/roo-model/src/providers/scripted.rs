@@ -512,6 +512,7 @@ mod tests {
             protocol,
             mode: "code".into(),
             max_tokens: None,
+            leaves_out_images: false,
         }
     }
 

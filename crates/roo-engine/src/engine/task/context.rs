@@ -66,6 +66,9 @@ pub struct RequestFrame {
     pub tools: u64,
     /// Bytes of the part that changes with every request.
     pub tail: u64,
+    /// True if notes are sent in place of images.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_out_images: bool,
 }
 
 /// Share of a model's window that a request has beside its conversation. All in tokens.
@@ -84,6 +87,11 @@ pub struct FrameShare {
 impl RequestFrame {
     fn bytes(&self) -> u64 {
         self.system + self.tools + self.tail
+    }
+
+    /// Tokens of the images of a conversation.
+    fn images(&self, size: &ConversationSize) -> u64 {
+        if self.leaves_out_images { 0 } else { IMAGE * size.images }
     }
 
     /// Tokens that a request may have in the window; none where that isn't known.
@@ -159,7 +167,7 @@ impl MeasuredRequest {
     /// Its size by parts.
     pub(crate) fn meter(&self) -> ContextMeter {
         let Self { frame, conversation: size, tokens: used, .. } = *self;
-        let texts = used.saturating_sub(IMAGE * size.images);
+        let texts = used.saturating_sub(frame.images(&size));
         let part = |bytes: u64| scaled(texts, bytes, self.bytes().max(1));
         let (system, tools) = (part(frame.system + frame.tail), part(frame.tools));
         let (pinned, files) = (part(size.pinned), part(size.files));
@@ -182,7 +190,7 @@ impl MeasuredRequest {
 
     /// Tokens of 1,000 bytes in it; none where the endpoint told nothing that can be one.
     fn rate(&self) -> Option<u64> {
-        let texts = self.tokens.saturating_sub(IMAGE * self.conversation.images);
+        let texts = self.tokens.saturating_sub(self.frame.images(&self.conversation));
         let rate = scaled(texts, 1_000, self.bytes().max(1));
         let is_plausible = self.bytes() >= LEAST_COUNTED && PLAUSIBLE_RATES.contains(&rate);
         (self.counted && is_plausible).then_some(rate)
@@ -231,6 +239,8 @@ pub struct ContextState {
     sent: Option<ConversationSize>,
     /// Tokens above which the endpoint is known to refuse requests.
     refused_above: Option<u64>,
+    /// The endpoint is known to refuse images.
+    refuses_images: bool,
     /// Requests that were refused as too long since the model last answered.
     refusals: u32,
     /// Summaries that changed nothing since the model last answered.
@@ -281,6 +291,16 @@ impl ContextState {
         self.refusals += 1;
     }
 
+    /// The endpoint refuses images.
+    pub(super) fn refuse_images(&mut self) {
+        self.refuses_images = true;
+    }
+
+    /// Returns whether the endpoint is known to refuse images.
+    pub(in crate::engine) fn refuses_images(&self) -> bool {
+        self.refuses_images
+    }
+
     /// Another mode or model follows. With another model nothing that is known counts.
     pub(super) fn change_frame(&mut self, model: bool) {
         self.sent = None;
@@ -288,6 +308,7 @@ impl ContextState {
             self.newest = None;
             self.counted = None;
             self.refused_above = None;
+            self.refuses_images = false;
             self.try_again();
         }
     }
@@ -383,7 +404,7 @@ impl ContextState {
     pub(crate) fn estimate(&self, size: &ConversationSize) -> u64 {
         let frame = self.newest.map_or(0, |newest| newest.frame.bytes());
         let bytes = frame + size.bytes();
-        let images = IMAGE * size.images;
+        let images = self.newest.map_or(IMAGE * size.images, |newest| newest.frame.images(size));
         let Some((counted, rate)) = self.counted.and_then(|counted| Some((counted, counted.rate()?))) else {
             return tokens(bytes, CAUTIOUS_RATE) + images;
         };
@@ -527,7 +548,7 @@ impl ContextState {
         let (window, allowed) = (frame.window?, self.allowed()?);
         let rate = self.rate().unwrap_or(LEAST_RATE);
         let answer = frame.answer.unwrap_or(LEAST_ANSWER.min(window / 8)).min(window / 4 * 3);
-        let least = tokens(frame.bytes() + size.bytes(), rate) + IMAGE * size.images;
+        let least = tokens(frame.bytes() + size.bytes(), rate) + frame.images(size);
         let certain = CertainExcess { window, frame: tokens(frame.bytes(), rate) };
         (least + answer > window).then_some(Excess { tokens: least, allowed, certain: Some(certain) })
     }
@@ -595,6 +616,7 @@ mod tests {
             system: 6_000,
             tools: 3_000,
             tail: 1_000,
+            leaves_out_images: false,
         }
     }
 
@@ -615,6 +637,15 @@ mod tests {
         let images = ConversationSize { images: 2, ..size(0) };
         assert_eq!(state.estimate(&images), 3_200);
         assert_eq!((state.allowed(), state.limit()), (None, None));
+    }
+
+    #[test]
+    fn images_that_are_not_sent_have_no_tokens() {
+        let mut state = ContextState::default();
+        let (images, frame) = (ConversationSize { images: 9, ..size(30_000) }, frame(32_000));
+        state.measure(state.measured(RequestFrame { leaves_out_images: true, ..frame }, images, 10_000));
+        assert_eq!(state.estimate(&images), 10_000);
+        assert_eq!(state.estimate(&size(30_000)), 10_000);
     }
 
     #[test]

@@ -340,6 +340,13 @@ pub(super) fn model_failed(
             let reason = format!("{message} From now on the profile {profile} is used.");
             events.push(Event::RetryScheduled { due: at, attempt: 1, reason });
         }
+        Remedy::WithoutImages if !task.context.refuses_images() => {
+            let told = format!(
+                "The model is sent no images in this task from now on, as its endpoint refused a request with images: {message}"
+            );
+            events.push(Event::ImagesRefused);
+            events.extend(warning(task, "images", &[told]));
+        }
         Remedy::Shorten { refused: false } => events.extend(compaction::not_sent(task, context.as_deref())),
         Remedy::Shorten { refused: true } => match compaction::limit_of_refused(task, context.as_deref()) {
             Some(tokens) => events.push(Event::ContextLimited { tokens }),

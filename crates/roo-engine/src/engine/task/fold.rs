@@ -70,6 +70,7 @@ impl Task {
                 self.conversation.reduce(*before);
             }
             Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
+            Event::ImagesRefused => self.context.refuse_images(),
             Event::SummaryRequested { .. } => self.context.request_summary(),
             Event::ShorteningStarted { method, manual } => {
                 if *method == ShorteningMethod::Summary {

@@ -309,6 +309,8 @@ pub enum Remedy {
         /// True if the endpoint refused the request; it was not sent otherwise.
         refused: bool,
     },
+    /// Make it again at once, and send the model no images from now on: the endpoint refuses them.
+    WithoutImages,
     /// Ask the user.
     Ask,
 }

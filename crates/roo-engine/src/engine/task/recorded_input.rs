@@ -148,6 +148,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         | Event::RestoreFinished { .. }
         | Event::ContextReduced { .. }
         | Event::ContextLimited { .. }
+        | Event::ImagesRefused
         | Event::ShorteningStarted { .. }
         | Event::ModeSwitched { call_id: Some(_), .. }
         | Event::TodoChanged { .. }
@@ -317,7 +318,12 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
         found.push(with(Remedy::RetryAnew, *due));
     }
     let ended = Input::ModelEnded { finish: Finish::Refused, used: used(task, total), frame, tail: None };
-    let others = [Remedy::Shorten { refused: false }, Remedy::Shorten { refused: true }, Remedy::Ask];
+    let others = [
+        Remedy::Shorten { refused: false },
+        Remedy::Shorten { refused: true },
+        Remedy::WithoutImages,
+        Remedy::Ask,
+    ];
     found.extend(others.map(|remedy| with(remedy, NO_TIME)));
     found.push((ended, NO_TIME));
     found

@@ -299,6 +299,21 @@ fn an_endpoint_that_refuses_a_request_as_too_long_lowers_the_bound_once() {
 }
 
 #[test]
+fn images_that_an_endpoint_refuses_are_left_out_until_another_model_is_asked() {
+    let mut sim = Sim::new();
+    let events = sim.fails(Remedy::WithoutImages);
+    assert!(events.iter().any(|event| matches!(event, Event::ImagesRefused)), "{events:?}");
+    assert!(sim.task.context.refuses_images());
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    sim.fails(Remedy::WithoutImages);
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed, "it is not about them");
+    let profile = Some(("other".to_owned(), sim.task.settings.protocol));
+    sim.input(Input::Change(ModeChange { mode: None, profile }));
+    assert!(!sim.task.context.refuses_images());
+    assert_eq!(fold(&sim.log).context, sim.task.context);
+}
+
+#[test]
 fn a_window_that_the_endpoint_names_is_known_from_then_on() {
     let mut sim = Sim::new();
     for number in 0..10 {
