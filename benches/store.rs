@@ -100,7 +100,13 @@ fn events() -> Vec<Record<Event>> {
         let events = [
             Event::TurnStarted { request: u32::try_from(turn).unwrap_or(u32::MAX) },
             Event::Called { message: shown, call },
-            Event::TurnEnded { finish: Finish::Done, total: Usage::default(), context: None, tail: None },
+            Event::TurnEnded {
+                finish: Finish::Done,
+                total: Usage::default(),
+                context: None,
+                tail: None,
+                beginning: None,
+            },
             Event::GateDecided {
                 call_id: call_id.clone(),
                 verdict: AllowRule::from(NamedAllowRule::Read).into(),

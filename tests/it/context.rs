@@ -303,6 +303,29 @@ fn a_mentioned_file_that_is_larger_than_the_window_is_cut() {
 }
 
 #[test]
+fn the_files_of_the_workspace_stay_in_the_conversation() {
+    for provider in ["openai", "anthropic"] {
+        let mut work = Work::new(provider, "native", &json!({}));
+        work.project.write("heron.txt", "A bird.\n");
+        let has_files = |asked: &Value| {
+            let asked = asked.to_string();
+            assert_eq!(asked.matches("# Workspace Files").count(), 1, "{asked}");
+            assert!(asked.contains("── heron.txt"), "{asked}");
+        };
+        let program = work.start(&["run", "Look around."]);
+        let (request, asked) = work.fitting();
+        has_files(&asked);
+        respond(&request, 503, "application/json", r#"{"error":{"message":"overloaded"}}"#);
+        for _ in 0..2 {
+            let (request, asked) = work.fitting();
+            has_files(&asked);
+            work.answer(&request, "", &[("read_file", json!({ "path": "heron.txt" }))]);
+        }
+        has_files(&work.complete(program));
+    }
+}
+
+#[test]
 fn images_that_the_endpoint_refuses_are_left_out() {
     for (provider, protocol) in [("openai", "native"), ("openai", "xml"), ("anthropic", "native")] {
         let mut work = Work::new(provider, protocol, &json!({}));

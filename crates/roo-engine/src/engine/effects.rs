@@ -58,7 +58,7 @@ use roo_language_servers::{ChangedFile, DiskChange};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
 use roo_model::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
 use roo_model::providers::{
-    Finish, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, Rendered,
+    Finish, Item, Items, Model, ModelError, ModelErrorKind, ModelRequest, Output, Rendered,
 };
 use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId, Urid};
 use roo_protocol::message::Say;
@@ -769,6 +769,8 @@ struct Turn {
     is_pinned: bool,
     /// True if the model takes no images.
     leaves_out_images: bool,
+    /// What the request tells of the workspace as the task begins.
+    beginning: Option<String>,
     /// Estimated tokens of the request.
     tokens: u64,
 }
@@ -789,15 +791,6 @@ struct TurnFacts<'a> {
     starting_servers: &'a [String],
     /// Host of the page that the task's browser shows.
     browser: Option<String>,
-    beginning: Beginning,
-}
-
-/// What the first request of a task tells of the workspace.
-struct Beginning {
-    /// Drawing of its files.
-    files: Option<String>,
-    /// Branch and number of changed files.
-    git: Option<String>,
 }
 
 /// Returns the branch and the number of changed files; none without a repository, or where that takes long.
@@ -826,6 +819,7 @@ impl Turn {
             is_last_attempt: task.makes_last_attempt(),
             is_pinned: task.settings.pinned,
             leaves_out_images: task.context.refuses_images(),
+            beginning: None,
             tokens: task.context.estimate(task.conversation.size()),
         }
     }
@@ -884,7 +878,8 @@ impl Turn {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let known = services.settings.profiles.get(&self.profile).and_then(|profile| profile.known());
         self.leaves_out_images |= known.is_some_and(|model| !model.images);
-        let is_first = self.number == 1;
+        // Until there is an answer, what was told is in no conversation.
+        let is_first = !self.has_answers;
         let seen = std::mem::take(&mut self.seen);
         let choice = services.tools_of(&self.profile);
         let reading = Arc::clone(services);
@@ -946,13 +941,17 @@ impl Turn {
             commands: &commands,
             starting_servers: &starting,
             browser: browser.map(|host| host.to_string()),
-            beginning: Beginning { files, git },
         };
         let tail = self.environment(&mode, &facts, services);
+        self.beginning = prompts::beginning(files.as_deref(), git.as_deref());
+        // The conversation is the task's again before it grows: a second owner would mean a copy.
+        let mut items = std::mem::take(&mut self.items);
+        if let Some(text) = &self.beginning {
+            items.push(Item::User { text: text.clone(), images: vec![] });
+        }
         Ok(ModelRequest {
             system: told.system.into(),
-            // The conversation is the task's again before it grows: a second owner would mean a copy.
-            items: std::mem::take(&mut self.items),
+            items,
             rendered: self.rendered.clone(),
             tail: Some(tail),
             tools: told.tools.into(),
@@ -995,8 +994,6 @@ impl Turn {
             commands: facts.commands,
             starting_servers: facts.starting_servers,
             browser: facts.browser.as_deref(),
-            files: facts.beginning.files.as_deref(),
-            git: facts.beginning.git.as_deref(),
             todo: &self.todo,
             ..Environment::new(
                 &services.clock.zoned(),
@@ -1011,7 +1008,8 @@ impl Turn {
         let tools = definitions_size(&request.tools, request.protocol);
         let limits =
             services.settings.profiles.get(&self.profile).map(compaction::limits).unwrap_or_default();
-        let tail = request.tail.as_ref().map_or(0, String::len);
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let tail = length(&request.tail) + length(&self.beginning);
         let leaves_out_images = self.leaves_out_images;
         RequestFrame {
             system: request.system.len() as u64,
@@ -1061,7 +1059,10 @@ impl Turn {
         around.services.ended(&self.profile, begun, &usage, ending.as_ref().err());
         let mut failed = None;
         let input = match ending {
-            Ok(finish) => Input::ModelEnded { finish, used: usage, frame, tail },
+            Ok(finish) => {
+                let beginning = self.beginning.take().map(String::into_boxed_str);
+                Input::ModelEnded { finish, used: usage, frame, tail, beginning }
+            }
             Err(error) => {
                 if let (Some(frame), Some(stated)) = (&mut frame, error.stated_window().filter(|_| refused)) {
                     frame.window = Some(frame.window.map_or(stated, |known| known.min(stated)));

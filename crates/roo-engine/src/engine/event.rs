@@ -231,6 +231,9 @@ pub enum Event {
         /// The environment details of the request, where its model must find them again in the next one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tail: Option<Box<str>>,
+        /// What the request told of the workspace as the task begins; it stays in the conversation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beginning: Option<Box<str>>,
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {

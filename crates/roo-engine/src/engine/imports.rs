@@ -262,7 +262,13 @@ impl ImportedLog {
             }
         }
         let total = if is_last { self.usage } else { Usage::default() };
-        self.push(Event::TurnEnded { finish: Finish::Done, total, context: None, tail: None });
+        self.push(Event::TurnEnded {
+            finish: Finish::Done,
+            total,
+            context: None,
+            tail: None,
+            beginning: None,
+        });
         self.lacks_call = self.open.is_empty();
     }
 

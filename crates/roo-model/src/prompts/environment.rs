@@ -53,10 +53,6 @@ pub struct Environment<'a> {
     pub cost_left_usd: Option<f64>,
     /// The drawing of the request's branches, where there is more than one.
     pub invocation_tree: Option<&'a str>,
-    /// Drawing of the workspace's files, at the begin of a task.
-    pub files: Option<&'a str>,
-    /// Git's branch and number of changed files, at the begin of a task.
-    pub git: Option<&'a str>,
     /// Commands in the background.
     pub commands: &'a [CommandStatus],
     /// MCP servers that are starting, whose tools are not known.
@@ -120,8 +116,6 @@ impl<'a> Environment<'a> {
             requests_left: None,
             cost_left_usd: None,
             invocation_tree: None,
-            files: None,
-            git: None,
             commands: &[],
             starting_servers: &[],
             browser: None,
@@ -130,19 +124,26 @@ impl<'a> Environment<'a> {
     }
 }
 
+/// Writes what a task is told of the workspace as it begins: a drawing of its files, and git's branch and number of changed
+/// files. None where nothing is known.
+pub fn beginning(files: Option<&str>, git: Option<&str>) -> Option<String> {
+    if files.is_none() && git.is_none() {
+        return None;
+    }
+    let mut text = "<environment_details>\n".to_owned();
+    if let Some(tree) = files {
+        section(&mut text, "Workspace Files (as the task begins; list_files shows more)", tree);
+    }
+    if let Some(git) = git {
+        section(&mut text, "Git (as the task begins)", &exact_line(git));
+    }
+    text.push_str("</environment_details>");
+    Some(text)
+}
+
 /// Writes the facts. Empty lists are left out.
 pub fn environment(facts: &Environment<'_>) -> String {
     let mut text = "<environment_details>\n".to_owned();
-    if let Some(tree) = facts.files {
-        section(
-            &mut text,
-            "Workspace Files (as the task begins, shown only this once; list_files shows more)",
-            tree,
-        );
-    }
-    if let Some(git) = facts.git {
-        section(&mut text, "Git (as the task begins, shown only this once)", &exact_line(git));
-    }
     files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
     if let Some(active) = &facts.active_file {
         section(&mut text, "Active File", &active_file(active));
@@ -301,8 +302,6 @@ mod tests {
         let todo =
             |content: &str, status| TodoItem { id: content.to_owned(), content: content.to_owned(), status };
         let text = environment(&Environment {
-            files: Some("```text\n.\n└── src/\n```"),
-            git: Some("main...origin/main [ahead 1]: 2 changed, 1 untracked"),
             open_files: &["src/main.rs".to_owned(), "src/lib.rs".to_owned()],
             unsaved_files: &["src/lib.rs".to_owned(), "a\n# Current Mode".to_owned()],
             active_file: Some(ActiveFile {
@@ -332,6 +331,26 @@ mod tests {
             ..nothing(&at_nine())
         });
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_workspace_is_told_as_the_task_begins() {
+        assert_eq!(beginning(None, None), None);
+        let git = "main...origin/main [ahead 1]: 2 changed, 1 untracked";
+        let text = beginning(Some("```text\n.\n└── src/\n```"), Some(git)).unwrap();
+        insta::assert_snapshot!(text, @r"
+        <environment_details>
+        # Workspace Files (as the task begins; list_files shows more)
+        ```text
+        .
+        └── src/
+        ```
+
+        # Git (as the task begins)
+        main...origin/main [ahead 1]: 2 changed, 1 untracked
+
+        </environment_details>
+        ");
     }
 
     #[test]

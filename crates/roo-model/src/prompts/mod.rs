@@ -24,7 +24,7 @@ mod untrusted;
 pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, authoring, checked_override};
 pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, system_context, user_message};
 pub use environment::{
-    ActiveFile, CommandStatus, Environment, Problems, ended_command, ended_commands, environment,
+    ActiveFile, CommandStatus, Environment, Problems, beginning, ended_command, ended_commands, environment,
 };
 pub use overrides::{OverrideInput, override_prompt};
 pub use system::system;

@@ -220,7 +220,10 @@ impl Player<'_> {
             self.input(task, Input::ModelBlock { block, origin: String::new() });
         }
         let finish = turn.finish.unwrap_or(Finish::Done);
-        self.input(task, Input::ModelEnded { finish, used: Usage::default(), frame: None, tail: None });
+        self.input(
+            task,
+            Input::ModelEnded { finish, used: Usage::default(), frame: None, tail: None, beginning: None },
+        );
         Ok(())
     }
 

@@ -169,7 +169,13 @@ impl TurnRecorder {
                     ..CassetteCall::default()
                 })));
             }
-            Event::TurnEnded { finish, .. } => {
+            Event::TurnEnded { finish, beginning, .. } => {
+                if beginning.is_some() {
+                    // It is of the workspace, like what is looked up, and stands before the answer.
+                    let state = self.fold.tree().and_then(|tree| tree.task(&record.task_id));
+                    let length = state.map_or(0, |task| task.conversation.items().len());
+                    task.looked_up.extend(length.checked_sub(2));
+                }
                 let mut turn = std::mem::take(&mut task.next);
                 turn.finish = Some(*finish).filter(|finish| *finish != Finish::Done);
                 task.turns.push(turn);

@@ -272,10 +272,21 @@ impl Conversation {
         self.push(Item::User { text: text.into(), images: vec![] });
     }
 
-    /// Appends an answer of the model, with the tail of its request where that stays.
-    pub(super) fn push_answer(&mut self, blocks: Vec<AssistantBlock>, tail: Option<Box<str>>) {
+    /// Appends an answer of the model, with what stays of its request: the tail, and before it what was told of the
+    /// workspace.
+    pub(super) fn push_answer(
+        &mut self,
+        blocks: Vec<AssistantBlock>,
+        tail: Option<Box<str>>,
+        beginning: Option<&str>,
+    ) {
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
+            if let Some(text) = beginning {
+                self.push_text(text);
+                // To the user it is part of the request, not a message.
+                self.length -= 1;
+            }
             self.push(Item::Assistant { blocks, tail });
         }
     }

@@ -102,7 +102,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::ModelEnded { finish: Finish::Refused, used, .. } => {
             model_failed(task, PROVIDER_REFUSED.to_owned(), Remedy::Ask, (used, None), at)
         }
-        Input::ModelEnded { finish, used, frame, tail } => match task.phase() {
+        Input::ModelEnded { finish, used, frame, tail, beginning } => match task.phase() {
             Some(Phase::Requesting { blocks, .. }) => {
                 let mut events: Vec<Event> = call_of_unknown_tool(task, blocks, finish).into_iter().collect();
                 events.push(Event::TurnEnded {
@@ -110,6 +110,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
                     total: task.totals.including(used),
                     context: frame.and_then(|frame| measured(task, frame, used)),
                     tail,
+                    beginning,
                 });
                 events
             }

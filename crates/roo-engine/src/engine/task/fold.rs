@@ -122,10 +122,10 @@ impl Task {
                 self.push_block(AssistantBlock::Thinking { text, opaque, origin });
             }
             Event::Called { call, .. } => self.push_block(AssistantBlock::Call { call: call.clone() }),
-            Event::TurnEnded { finish, total, context, tail } => {
+            Event::TurnEnded { finish, total, context, tail, beginning } => {
                 self.measure(context.as_deref());
                 self.context.answered();
-                self.end_request(*finish, *total, tail.clone());
+                self.end_request(*finish, *total, (tail.clone(), beginning.as_deref()));
             }
             Event::TurnFailed { total, context, .. } => {
                 self.totals.usage = *total;
@@ -355,11 +355,16 @@ impl Task {
         self.change_phase(|phase| phase.push_block(block));
     }
 
-    fn end_request(&mut self, finish: Finish, total: Usage, tail: Option<Box<str>>) {
+    fn end_request(
+        &mut self,
+        finish: Finish,
+        total: Usage,
+        (tail, beginning): (Option<Box<str>>, Option<&str>),
+    ) {
         self.totals.usage = total;
         if let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle {
             let blocks = phase.end_request(finish);
-            self.conversation.push_answer(blocks, tail);
+            self.conversation.push_answer(blocks, tail, beginning);
         }
     }
 

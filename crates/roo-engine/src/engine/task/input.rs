@@ -171,6 +171,8 @@ pub enum Input {
         frame: Option<RequestFrame>,
         /// The environment details of the request, where its model must find them again in the next one.
         tail: Option<Box<str>>,
+        /// What the request told of the workspace as the task begins; it stays in the conversation.
+        beginning: Option<Box<str>>,
     },
     /// The model request failed.
     ModelFailed {

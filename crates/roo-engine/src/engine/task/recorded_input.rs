@@ -300,9 +300,10 @@ fn addend(before: f64, sum: f64) -> f64 {
 }
 
 fn model_ended(task: &Task, event: Option<&Event>) -> Option<Input> {
-    let Some(Event::TurnEnded { finish, total, context, tail }) = event else { return None };
+    let Some(Event::TurnEnded { finish, total, context, tail, beginning }) = event else { return None };
     let frame = context.as_deref().map(|request: &MeasuredRequest| request.frame);
-    Some(Input::ModelEnded { finish: *finish, used: used(task, total), frame, tail: tail.clone() })
+    let (tail, beginning) = (tail.clone(), beginning.clone());
+    Some(Input::ModelEnded { finish: *finish, used: used(task, total), frame, tail, beginning })
 }
 
 fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedInput> {
@@ -317,7 +318,13 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
         found.push(with(Remedy::Retry { after: Some(*due), jitter: 0.0, is_patient: true }, NO_TIME));
         found.push(with(Remedy::RetryAnew, *due));
     }
-    let ended = Input::ModelEnded { finish: Finish::Refused, used: used(task, total), frame, tail: None };
+    let ended = Input::ModelEnded {
+        finish: Finish::Refused,
+        used: used(task, total),
+        frame,
+        tail: None,
+        beginning: None,
+    };
     let others = [
         Remedy::Shorten { refused: false },
         Remedy::Shorten { refused: true },

@@ -319,7 +319,7 @@ fn used(tokens: u64, cost_usd: f64) -> Usage {
 }
 
 fn ended() -> Input {
-    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01), frame: None, tail: None }
+    Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01), frame: None, tail: None, beginning: None }
 }
 
 fn allow(write: Option<PlannedWrite>) -> PolicyDecision {
@@ -694,6 +694,7 @@ mod answers {
             used: Usage::default(),
             frame: None,
             tail: None,
+            beginning: None,
         });
         assert!(sim.last_user_text().contains("output limit"), "{}", sim.last_user_text());
     }
@@ -1087,7 +1088,7 @@ mod model_failures {
         let frame = RequestFrame { window: Some(50_000), ..RequestFrame::default() };
         let (finish, used) = (Finish::Done, used(0, 0.0));
         sim.input(Input::ModelBlock { block: read("b"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish, used, frame: Some(frame), tail: None });
+        sim.input(Input::ModelEnded { finish, used, frame: Some(frame), tail: None, beginning: None });
         let window =
             |sim: &Sim| sim.task.context.meter(sim.task.conversation.size()).and_then(|meter| meter.window);
         let ask = Some(("ask".to_owned(), "?".to_owned()));
@@ -1149,7 +1150,13 @@ mod model_failures {
     fn a_provider_that_refuses_is_a_question_to_the_user() {
         let mut sim = Sim::new();
         sim.input(Input::ModelBlock { block: command("make"), origin: "a/b".into() });
-        sim.input(Input::ModelEnded { finish: Finish::Refused, used: used(5, 0.0), frame: None, tail: None });
+        sim.input(Input::ModelEnded {
+            finish: Finish::Refused,
+            used: used(5, 0.0),
+            frame: None,
+            tail: None,
+            beginning: None,
+        });
         assert_eq!((sim.asks(), sim.task.totals.usage.tokens_in), (QuestionKind::ApiReqFailed, 5));
         sim.answer("Leave that out.");
         assert_eq!(sim.last_user_text(), "<user_message>\nLeave that out.\n</user_message>");

@@ -143,6 +143,7 @@ impl Sim {
                 used: Usage { tokens_out: 1, ..Usage::default() },
                 frame: None,
                 tail: None,
+                beginning: None,
             },
         );
     }

@@ -27,7 +27,7 @@ fn answers(sim: &mut Sim, frame: RequestFrame, blocks: impl IntoIterator<Item = 
         sim.input(Input::ModelBlock { block, origin: "a/b".into() });
     }
     let (finish, used) = (Finish::Done, used(0, 0.0));
-    sim.input(Input::ModelEnded { finish, used, frame: Some(frame), tail: None });
+    sim.input(Input::ModelEnded { finish, used, frame: Some(frame), tail: None, beginning: None });
 }
 
 /// The request is too long to be sent.
@@ -435,6 +435,7 @@ fn a_request_is_measured_by_the_conversation_that_it_had() {
         used: used(5_000, 0.0),
         frame: Some(frame(10_000)),
         tail: None,
+        beginning: None,
     });
     let Event::TurnEnded { context: Some(measured), .. } = &events[0] else { panic!("{events:?}") };
     assert_eq!(measured.conversation.bytes(), sent);

@@ -371,9 +371,13 @@ impl World {
             ReportKind::Block(spoken) => {
                 Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() }
             }
-            ReportKind::Ended(finish) => {
-                Input::ModelEnded { finish, used: used(3, 0.1), frame: Some(small_window()), tail: None }
-            }
+            ReportKind::Ended(finish) => Input::ModelEnded {
+                finish,
+                used: used(3, 0.1),
+                frame: Some(small_window()),
+                tail: None,
+                beginning: None,
+            },
             ReportKind::Failed(failure) => {
                 let remedy = match failure {
                     ModelFailure::Retry => RETRY,
