@@ -1,9 +1,9 @@
 //! What a summary keeps word for word of the turns that it replaces: what the user decided, with the question that they
-//! answered, what governs the task, and the newest result that the model told.
+//! answered, what governs the task, what the model loaded to follow, and the newest result that it told.
 
 use std::collections::HashMap;
 
-use super::shortening::{beginning, calls_of, is_kept, results, subject};
+use super::shortening::{beginning, calls_of, is_kept, is_loaded, results, subject};
 use roo_catalog::{ToolCall, ToolName};
 use roo_model::prompts::{self, condense, replies};
 use roo_model::providers::{Item, ToolResult};
@@ -13,6 +13,12 @@ use roo_protocol::ids::ToolCallId;
 const LONGEST: usize = 8 << 10;
 /// Line between the answer to a question and the question, where the beginning has not all of it.
 const WHOLE_QUESTION: &str = "\nThe whole question was:\n";
+/// What follows on a call that loaded something to follow.
+const LOADED: &str = " was loaded to be followed";
+/// What follows on that before its text.
+const TEXT: &str = ":\n";
+/// What stands in place of its text.
+const LEFT_OUT: &str = ", and its text is left out here: load it again before you go on.";
 /// Line before the newest result that the model told.
 const TOLD: &str = "Your newest result of the task:\n";
 
@@ -31,6 +37,14 @@ pub(super) fn kept_words<'a>(
             kept.extend(before.iter().cloned());
         }
         told = calls_of(item).filter_map(told_result).last().or(told);
+        for result in results(item).iter().filter(|result| is_loaded(result)) {
+            let loaded = format!("{}{LOADED}", subject(result));
+            kept.retain(|text| !text.starts_with(&loaded));
+            kept.push(match condense::is_placeholder(&result.text) {
+                true => format!("{loaded}{LEFT_OUT}"),
+                false => format!("{loaded}{TEXT}{}", prompts::untrusted(&result.text)),
+            });
+        }
         for result in results(item).iter().filter(|result| is_kept(result)) {
             let tool = ToolName::parse(&result.name);
             let intent = tool == Some(ToolName::SelectActiveIntent);
@@ -60,7 +74,22 @@ pub(super) fn kept_words<'a>(
         kept.push(format!("{TOLD}{}", own_words(told, longest / 2)));
     }
     leave_out_questions(&mut kept, longest);
+    leave_out_loaded(&mut kept, longest);
     kept
+}
+
+/// Leaves out the texts that the model loaded first, so that the others have so many bytes at the most.
+fn leave_out_loaded(kept: &mut [String], longest: usize) {
+    let marker = format!("{LOADED}{TEXT}");
+    let mut left = longest;
+    for word in kept.iter_mut().rev() {
+        let first_line = word.find('\n').map_or(0, |end| end + 1);
+        let Some(loaded) = word[..first_line].strip_suffix(&marker) else { continue };
+        match left.checked_sub(word.len()) {
+            Some(rest) => left = rest,
+            None => *word = format!("{loaded}{LOADED}{LEFT_OUT}"),
+        }
+    }
 }
 
 /// Leaves the oldest questions out but for their beginning, so that the others have so many bytes at the most.
@@ -176,6 +205,41 @@ mod tests {
         let kept = kept_words(second.iter(), 2 * plan.len());
         assert_eq!(kept[0], answer, "of the older question, its beginning stays");
         assert!(kept[1].ends_with("2. The other one."), "{kept:?}");
+    }
+
+    #[test]
+    fn what_the_model_loaded_to_follow_is_kept_or_named() {
+        let load = |name: &str, text: &str| Item::Results {
+            results: vec![ToolResult {
+                call_id: ToolCallId::new(name),
+                name: "skill".to_owned(),
+                subject: name.to_owned(),
+                status: ToolStatus::Ok,
+                text: text.to_owned(),
+                images: vec![],
+            }],
+        };
+        let items =
+            [load("release", "Tag it."), load("tests", "Run them.\n\nAll."), load("release", "Sign it.")];
+        let kept = kept_words(items.iter(), LONGEST);
+        assert_eq!(
+            kept,
+            [
+                "skill 'tests' was loaded to be followed:\nRun them.\n\nAll.",
+                "skill 'release' was loaded to be followed:\nSign it."
+            ]
+        );
+        let items = [summary(kept), load("docs", &"x".repeat(60))];
+        let named = "skill 'tests' was loaded to be followed, and its text is left out here: load it again before you go on.";
+        let kept = kept_words(items.iter(), 160);
+        assert_eq!(
+            (kept[0].as_str(), kept[1].ends_with("Sign it."), kept[2].ends_with("xx")),
+            (named, true, true)
+        );
+        let kept = kept_words([summary(kept), load("tests", "Run them.")].iter(), 160);
+        assert!(kept[2].ends_with("Run them.") && kept.len() == 3, "{kept:?}");
+        let old = load("old", &condense::left_out_result("skill 'old'", 900, "0", condense::Again::Call));
+        assert!(kept_words([old].iter(), LONGEST)[0].ends_with("load it again before you go on."));
     }
 
     #[test]

@@ -28,6 +28,8 @@ const FRAME: usize = 40;
 const LEAST_REPLACED: u64 = 2_000;
 /// The longest line of an outline, in characters.
 const OUTLINE_LINE: usize = 160;
+/// The most of what the model loaded to follow that no placeholder takes, in bytes; a quarter of a short conversation.
+const LOADED: u64 = 16 << 10;
 /// Line between a summary and the calls that were made after the turns that it is of.
 const LATER_CALLS: &str = "\nCalls that were made after that:\n";
 
@@ -163,8 +165,10 @@ pub(super) fn placeholders(
     }
     found.duplicates.reverse();
     let duplicates: HashSet<&ToolCallId> = found.duplicates.iter().collect();
+    let loaded = loaded(items);
     let may_go = |result: &&ToolResult| {
-        is_long(result) && !is_kept(result) && !is_report(result) && !duplicates.contains(&result.call_id)
+        let stays = is_kept(result) || is_report(result) || loaded.contains(&result.call_id);
+        is_long(result) && !stays && !duplicates.contains(&result.call_id)
     };
     let old = || items[..newest].iter().flat_map(|item| results(item)).filter(may_go);
     // What the model can have again at no risk goes first.
@@ -323,6 +327,32 @@ fn speaks(call: &ToolCall) -> bool {
     let speaks =
         |tool| matches!(tool, AskFollowupQuestion | AttemptCompletion | CompleteWithFailure | NewTask);
     ToolName::parse(&call.name).is_some_and(speaks)
+}
+
+/// Returns whether the model loaded a result to follow it: a skill, instructions or a command.
+pub(super) fn is_loaded(result: &ToolResult) -> bool {
+    let loads =
+        |tool| matches!(tool, ToolName::Skill | ToolName::FetchInstructions | ToolName::RunSlashCommand);
+    result.status == ToolStatus::Ok && ToolName::parse(&result.name).is_some_and(loads)
+}
+
+/// What the model loaded to follow and has not loaded again since, newest first, as far as there is room for it.
+fn loaded<'a>(items: &[&'a Item]) -> HashSet<&'a ToolCallId> {
+    let all: u64 = items.iter().map(|item| size(item, false).bytes()).sum();
+    let mut left = LOADED.min(all / 4);
+    let mut newest = HashSet::new();
+    let results = items.iter().rev().flat_map(|item| results(item).iter().rev());
+    let mut fits = |result: &ToolResult| match left.checked_sub(result.text.len() as u64) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    results
+        .filter(|result| is_loaded(result) && newest.insert((&result.name, &result.subject)) && fits(result))
+        .map(|result| &result.call_id)
+        .collect()
 }
 
 /// Returns whether a result is the user's word, or says what governs the task.
@@ -599,6 +629,31 @@ mod tests {
         items[0] = call("1", "read_command_output");
         items[1] = result("1", "read_command_output", &long);
         assert_eq!(left_out(&items, 10_000), ["3", "4", "1"], "no other call returns it");
+    }
+
+    #[test]
+    fn what_the_model_loaded_to_follow_stays_as_far_as_there_is_room() {
+        let mut items = vec![];
+        let mut load = |id: &str, subject: &str, bytes: usize| {
+            let mut loaded = result(id, "skill", &"x".repeat(bytes));
+            let Item::Results { results } = &mut loaded else { panic!("it has results") };
+            subject.clone_into(&mut results[0].subject);
+            items.extend([call(id, "skill"), loaded]);
+        };
+        load("1", "long", 9_000);
+        load("2", "short", 2_000);
+        load("3", "short", 2_000);
+        load("4", "middle", 8_000);
+        for id in ["5", "6", "7", "8", "9"] {
+            items.extend([call(id, "read_file"), result(id, "read_file", &"x".repeat(10_000))]);
+        }
+        items.push(call("10", "read_file"));
+        let gone = left_out(&items, 100_000);
+        assert_eq!(
+            gone,
+            ["1", "2", "5", "6", "7", "8", "9"],
+            "the newest fit, and one that was not loaded again"
+        );
     }
 
     #[test]
