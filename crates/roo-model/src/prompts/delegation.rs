@@ -1,11 +1,12 @@
 //! The sections about other modes: the team, how a subtask is delegated, and to whom.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::sections::emoji;
 use super::system_input::SystemInput;
 use roo_catalog::{ToolName, ToolProtocol};
-use roo_formats::modes::Mode;
+use roo_formats::modes::{Mode, Source};
 use roo_text::render::{exact_line, one_line};
 
 /// More lines than this of a hierarchy are not drawn: custom modes may delegate in every direction.
@@ -13,6 +14,10 @@ const TREE_LINES: usize = 40;
 /// The longest name and the longest advice of a mode in characters; custom modes bring their own.
 const NAME: usize = 60;
 const ADVICE: usize = 500;
+/// The longest advice of a mode to switch to, in characters: switching keeps the conversation, so less hangs on it.
+const SWITCH_ADVICE: usize = 100;
+/// The most custom modes to switch to that are named.
+const SWITCH_MODES: usize = 20;
 
 /// Describes this mode's place among the others, and who gets its result.
 pub(super) fn team(input: &SystemInput<'_>) -> String {
@@ -218,11 +223,46 @@ pub(super) fn targets(input: &SystemInput<'_>) -> Option<String> {
     }
     let mut text = "## Modes you may delegate to\n".to_owned();
     for mode in targets {
-        let advice = [&mode.when_to_use, &mode.description].into_iter().flatten();
-        let advice =
-            advice.map(|advice| advice.trim()).find(|advice| !advice.is_empty()).unwrap_or(&mode.role);
-        let _ =
-            write!(text, "\n- {} (`{}`): {}", title(mode), exact_line(&mode.slug), one_line(advice, ADVICE));
+        let advice = one_line(advice(mode), ADVICE);
+        let _ = write!(text, "\n- {} (`{}`): {advice}", title(mode), exact_line(&mode.slug));
+    }
+    Some(text)
+}
+
+/// What a mode is for.
+fn advice(mode: &Mode) -> &str {
+    let advice = [&mode.when_to_use, &mode.description].into_iter().flatten();
+    advice.map(|advice| advice.trim()).find(|advice| !advice.is_empty()).unwrap_or(&mode.role)
+}
+
+/// The modes to which this one may switch, besides those that it may delegate to; none when there are none. What the
+/// built-in ones are for, their names say.
+pub(super) fn switches(input: &SystemInput<'_>) -> Option<String> {
+    if !input.has(ToolName::SwitchMode) {
+        return None;
+    }
+    let targets = input.targets();
+    let is_target = |mode: &Mode| targets.iter().any(|target| target.slug == mode.slug);
+    let others = input.modes.iter().filter(|mode| mode.slug != input.mode.slug && !is_target(mode));
+    let (built_in, custom): (Vec<&Arc<Mode>>, Vec<&Arc<Mode>>) =
+        others.partition(|mode| mode.source == Source::BuiltIn);
+    if built_in.is_empty() && custom.is_empty() {
+        return None;
+    }
+    let mut named: Vec<String> = built_in.iter().map(|mode| format!("`{}`", mode.slug)).collect();
+    if !targets.is_empty() {
+        named.insert(0, "those above".to_owned());
+    }
+    let mut text = "## Modes you can switch to\n".to_owned();
+    if !named.is_empty() {
+        let _ = write!(text, "\n- {}", named.join(", "));
+    }
+    for mode in custom.iter().take(SWITCH_MODES) {
+        let advice = one_line(advice(mode), SWITCH_ADVICE);
+        let _ = write!(text, "\n- `{}`: {advice}", exact_line(&mode.slug));
+    }
+    if let Some(more) = custom.len().checked_sub(SWITCH_MODES).filter(|&more| more > 0) {
+        let _ = write!(text, "\n({more} more)");
     }
     Some(text)
 }

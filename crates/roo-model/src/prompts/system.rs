@@ -17,6 +17,7 @@ pub fn system(input: &SystemInput<'_>) -> String {
         sections::skills(input),
         Some(sections::capabilities(input)),
         delegation::targets(input),
+        delegation::switches(input),
         Some(sections::rules(input)),
         Some(sections::error_handling(input)),
         Some(sections::output_format(input)),

@@ -117,6 +117,7 @@ fn the_sections_have_their_order() {
         "Skills",
         "Capabilities",
         "Modes you may delegate to",
+        "Modes you can switch to",
         "Rules",
         "When something fails",
         "Output format",
@@ -230,11 +231,32 @@ fn a_prompt_is_short() {
     each(|mode, protocol, text| {
         let limit = match protocol {
             // A tool is half a kilobyte.
-            ToolProtocol::Xml => 20 * 1024,
+            ToolProtocol::Xml => 20 * 1024 + 256,
             ToolProtocol::Native => 9 * 1024,
         };
         assert!(text.len() < limit, "{} {protocol:?}: {} bytes", mode.slug, text.len());
     });
+}
+
+#[test]
+fn modes_that_can_be_switched_to_are_named_with_what_they_are_for() {
+    let mut custom = Mode::clone(modes().find("poet").unwrap());
+    custom.when_to_use = Some("Use it for verses, and only for them.".to_owned());
+    let modes = modes().with([custom]);
+    let mode = modes.find("code").unwrap();
+    let all = tools(mode);
+    let text = system(&input(&modes, mode, &all, ToolProtocol::Native));
+    let (_, section) = text.split_once("## Modes you can switch to\n\n").unwrap();
+    let section = section.split("\n\n").next().unwrap();
+    assert!(section.contains("- `poet`: Use it for verses, and only for them."), "{section}");
+    assert!(section.starts_with("- those above, `") && section.contains("`ask`"), "{section}");
+    assert!(!section.contains("`code`"), "{section}");
+    for target in &mode.can_delegate_to {
+        assert!(!section.contains(&format!("`{target}`")), "{section}");
+    }
+    let without: Vec<ToolName> = all.iter().copied().filter(|tool| *tool != ToolName::SwitchMode).collect();
+    let text = system(&input(&modes, mode, &without, ToolProtocol::Native));
+    assert!(!text.contains("## Modes you can switch to"));
 }
 
 #[test]
