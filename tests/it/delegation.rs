@@ -81,6 +81,41 @@ async fn a_result_goes_up_from_branch_to_branch() {
 }
 
 #[tokio::test]
+async fn the_users_images_go_along_with_each_brief() {
+    const IMAGE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let fixture = fixture(
+        &[
+            delegates("orchestrator", "Go.", &[("code", "Mend the screen")]),
+            delegates("code", "The user sent the images", &[("debug", "Look at it")]),
+            completes("debug", "The user sent the images", "It is red."),
+            completes("code", "It is red.", "Mended."),
+            completes("orchestrator", "Mended.", "All is well."),
+        ],
+        json!({}),
+    );
+    let params = TaskStartParams {
+        prompt: "Go.".into(),
+        mode: Some("orchestrator".into()),
+        images: vec![IMAGE.into()],
+        ..TaskStartParams::default()
+    };
+    let task = fixture.engine.start(params).unwrap().task_id;
+    let mut watched = fixture.watch(task, 0).await;
+    let mut with_image = 0;
+    let state = loop {
+        let params = watched.next().await;
+        match &params.event {
+            Event::Message { message, .. } if message.images == [IMAGE] => with_image += 1,
+            Event::TaskState { state, .. } if state.is_final() && params.task_id == params.root_id => {
+                break *state;
+            }
+            _ => {}
+        }
+    };
+    assert_eq!((state, with_image), (TaskState::Completed, 3), "the user's message and two briefs");
+}
+
+#[tokio::test]
 async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
     let fixture = fixture(
         &[

@@ -66,6 +66,8 @@ pub struct DelegatedBrief<'a> {
     pub task_directory: Option<&'a str>,
     /// The files that must be read first, relative to the first root.
     pub context_files: &'a [String],
+    /// Number of the user's images that come with it.
+    pub images: usize,
 }
 
 /// Writes the first message of a branch that another mode opened. The brief is that mode's word, not
@@ -79,6 +81,9 @@ pub fn delegated_brief(brief: &DelegatedBrief<'_>) -> String {
             // Writing to a string can't fail.
             let _ = write!(text, "\n- {}", exact_line(file));
         }
+    }
+    if brief.images > 0 {
+        text.push_str("\n\nThe user sent the images that come with this message.");
     }
     text
 }
@@ -140,6 +145,7 @@ mod tests {
             urid: &Urid::new("20250307-09-05-0a1b2c3d"),
             task_directory: Some(".roo/tasks/20250307-09-05-0a1b2c3d"),
             context_files: &[".roo/tasks/20250307-09-05-0a1b2c3d/plan.md".to_owned()],
+            images: 0,
         };
         insta::assert_snapshot!(delegated_brief(&brief), @"
         <delegated_task>
@@ -154,6 +160,8 @@ mod tests {
         Read these files before you write, run or delegate anything:
         - .roo/tasks/20250307-09-05-0a1b2c3d/plan.md
         ");
+        let with_images = delegated_brief(&DelegatedBrief { images: 1, ..brief });
+        assert!(with_images.ends_with("plan.md\n\nThe user sent the images that come with this message."));
         let bare = DelegatedBrief { task_directory: None, context_files: &[], ..brief };
         assert!(delegated_brief(&bare).ends_with("</delegated_task>\n\nURID: 20250307-09-05-0a1b2c3d"));
     }

@@ -16,6 +16,10 @@ use roo_protocol::message::{Message, MessageKind, Say};
 /// Maximum number of failures of a subtask with one mode and title.
 const SAME_SUBTASK: u32 = 3;
 
+/// The most images of the user that a branch gets, and their length as data URLs: the log has them again for each branch.
+const IMAGES: usize = 4;
+const IMAGES_BYTES: usize = 8 << 20;
+
 /// The call that opens a branch.
 pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {
     let failures = task.guard.failures_of(&plan);
@@ -67,11 +71,13 @@ pub(in crate::engine) fn branch_result(
 /// The first events of a branch.
 pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree: &str) -> Vec<Event> {
     let message = modes::delegation::render(&plan.delegation, &plan.emoji, &parent.urid, tree);
+    let images = parent.conversation.newest_images(IMAGES, IMAGES_BYTES);
     let text = roo_model::prompts::delegated_brief(&roo_model::prompts::DelegatedBrief {
         message: &message,
         urid: &parent.urid,
         task_directory: plan.task_directory.as_deref(),
         context_files: &plan.delegation.context_files,
+        images: images.len(),
     });
     let mut events = vec![Event::Created {
         parent: Some(parent.id.clone()),
@@ -92,12 +98,8 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });
     }
-    let message = Message {
-        id: MessageId::new("brief"),
-        kind: MessageKind::Say(Say::Text),
-        text: message,
-        images: vec![],
-    };
+    let message =
+        Message { id: MessageId::new("brief"), kind: MessageKind::Say(Say::Text), text: message, images };
     events.push(Event::UserSaid { message, text, mentions: false, hooks: false });
     events
 }

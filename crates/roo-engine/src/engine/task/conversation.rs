@@ -304,6 +304,27 @@ impl Conversation {
         self.quotable.iter().chain(self.items.iter().flat_map(texts)).map(String::as_str)
     }
 
+    /// The newest images of the user's messages, or of the task's brief, so many and so many bytes at the most.
+    pub(super) fn newest_images(&self, most: usize, mut bytes: usize) -> Vec<String> {
+        let pinned = self.items.iter().enumerate().filter(|(index, _)| self.is_pinned(*index));
+        let images = pinned.flat_map(|(_, item)| match item {
+            Item::User { images, .. } => images.as_slice(),
+            Item::Assistant { .. } | Item::Results { .. } | Item::Summary { .. } => &[],
+        });
+        let all: Vec<&String> = images.collect();
+        let fits = |image: &&&String| match bytes.checked_sub(image.len()) {
+            Some(rest) => {
+                bytes = rest;
+                true
+            }
+            None => false,
+        };
+        let mut newest: Vec<String> =
+            all.iter().rev().take(most).filter(fits).map(|image| (*image).clone()).collect();
+        newest.reverse();
+        newest
+    }
+
     /// Returns whether the model has answered.
     pub(super) fn has_answers(&self) -> bool {
         self.items.iter().any(|item| matches!(item, Item::Assistant { .. }))
@@ -568,6 +589,21 @@ mod tests {
     fn summary() -> Item {
         let (text, summary) = ("They read.".into(), "They read.".into());
         Item::Summary { text, summary, kept: vec![], images: vec![], answers: 1 }
+    }
+
+    #[test]
+    fn branches_get_the_newest_images_of_the_user() {
+        let user = |images: &[&str]| Item::User {
+            text: "Look.".into(),
+            images: images.iter().map(|image| (*image).to_owned()).collect(),
+        };
+        let mut conversation = Conversation::default();
+        conversation.push_pinned(user(&["1", "22"]));
+        conversation.push(user(&["mentioned"]));
+        conversation.push_pinned(user(&["333"]));
+        assert_eq!(conversation.newest_images(4, 100), ["1", "22", "333"]);
+        assert_eq!(conversation.newest_images(2, 100), ["22", "333"]);
+        assert_eq!(conversation.newest_images(4, 4), ["1", "333"], "what is too large is left out");
     }
 
     #[test]
