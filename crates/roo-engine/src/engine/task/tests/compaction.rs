@@ -299,6 +299,26 @@ fn an_endpoint_that_refuses_a_request_as_too_long_lowers_the_bound_once() {
 }
 
 #[test]
+fn what_was_looked_up_is_cut_where_it_fills_the_window_and_its_file_is_unread() {
+    let mut sim = Sim::new();
+    let text = "A line of the file.\n".repeat(2_000);
+    let seen = vec![("big.txt".to_owned(), Some(Digest::of("all of it")))];
+    let (commands, images) = (String::new(), vec![]);
+    sim.commit(vec![Event::Gathered { commands, text: text.clone(), images, seen }]);
+    let is_at_hand = |sim: &Sim| sim.task.files.at_hand().contains_key("big.txt");
+    assert!(is_at_hand(&sim));
+    not_sent(&mut sim, frame(10_000));
+    assert_eq!(wants(&sim), Some(ShorteningMethod::Placeholders));
+    compacted(&mut sim, CompactionOutcome::Agreed);
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    assert!(texts(&sim)[1].contains("Read the file in parts"), "{}", texts(&sim)[1]);
+    assert!(!is_at_hand(&sim));
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
+    sim.restore_newest();
+    assert_eq!(texts(&sim)[1], text);
+}
+
+#[test]
 fn images_that_an_endpoint_refuses_are_left_out_until_another_model_is_asked() {
     let mut sim = Sim::new();
     let events = sim.fails(Remedy::WithoutImages);
