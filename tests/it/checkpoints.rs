@@ -155,6 +155,50 @@ fn moved_files_are_put_back_and_moved_again() {
     assert_eq!(texts(&project.folder()), moved);
 }
 
+/// Moves what an intent owns to names that it may not have, and to one that it may.
+const FORBIDDEN_MOVES: &str = r#"
+turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: A } }]
+  - calls:
+      - tool: execute_command
+        params: { command: "mv src/a.txt src/a.snap; mv src/b.txt src/c.txt; mv src/sub src/sub2; echo x > src/new.txt" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_file_whose_new_name_is_not_allowed_is_back_under_its_old_one() {
+    let intents = "active_intents:\n  - { id: A, name: a, status: IN_PROGRESS, owned_scope: ['src/**', '!**/*.snap'] }\n";
+    let files = [
+        (".orchestration/active_intents.yaml", intents),
+        ("src/a.txt", "a\n"),
+        ("src/b.txt", "b\n"),
+        ("src/sub/x.txt", "x\n"),
+        ("src/sub/deep/y.txt", "y\n"),
+    ];
+    let no_new_files = intents.replace("owned_scope", "enforce: [no_new_files], owned_scope");
+    for (intents, is_new_allowed) in [(intents, true), (no_new_files.as_str(), false)] {
+        let project = Project::outside_temp(&files);
+        project.write(files[0].0, intents);
+        project.configure("mode: code\nsandbox: { level: namespaces }\n");
+        play(&project, FORBIDDEN_MOVES);
+        let read = |name: &str| project.read(name);
+        let names = ["src/a.txt", "src/a.snap", "src/b.txt", "src/c.txt", "src/new.txt"];
+        let moved = if is_new_allowed { ["a\n", "", "", "b\n", "x\n"] } else { ["a\n", "", "b\n", "", ""] };
+        assert_eq!(names.map(read), moved);
+        let (sub, other) = if is_new_allowed { ("src/sub2", "src/sub") } else { ("src/sub", "src/sub2") };
+        assert_eq!(
+            (read(&format!("{sub}/x.txt")), read(&format!("{sub}/deep/y.txt"))),
+            ("x\n".into(), "y\n".into())
+        );
+        assert!(!project.folder().join(other).exists());
+        let log = fs::read_to_string(&project.logs()[0]).unwrap();
+        assert!(log.contains("src/a.txt: it could not be moved to its new place"), "{log}");
+        // And no checkpoint or record has it for deleted.
+        let trace = project.succeed(&["trace", "query", "--path", "src/a.txt", "--json"]);
+        assert_eq!(trace, "");
+    }
+}
+
 /// Renames a directory, and then writes in it.
 const MOVED_DIRECTORY: &str = r#"
 turns:

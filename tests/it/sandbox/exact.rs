@@ -178,6 +178,17 @@ async fn check(fixture: &Fixture, index: &Arc<FileIndex>, operations: &[String])
     for path in before.keys().chain(now.keys()).filter(is_back).filter(|path| path.starts_with("out")) {
         assert_eq!(now.get(path), before.get(path), "{line}\n{}: {settled:#?}", path.display());
     }
+    // What was moved to where it may not be is back, unless its name is taken.
+    for change in changes.violations().filter(|change| change.what == What::Created) {
+        if let Some(from) = change.renamed_from.as_ref().filter(|from| !after.contains_key(*from)) {
+            let is_elsewhere =
+                |other: &Change| !other.is_violation() && other.renamed_from.as_ref() == Some(from);
+            let has_place =
+                matches!(from.parent().and_then(|above| now.get(above)), Some(Thing::Directory(_)));
+            let is_lost = !now.contains_key(from) && !changes.changes.iter().any(is_elsewhere);
+            assert!(!is_lost || !has_place, "{line}\n{}: {settled:#?}", from.display());
+        }
+    }
     // And what is in scope stays as the command left it.
     for path in after.keys().filter(|path| !is_back(path)) {
         assert_eq!(now.get(path), after.get(path), "{line}\n{}", path.display());

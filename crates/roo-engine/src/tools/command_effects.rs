@@ -383,9 +383,16 @@ fn compare(
     });
     let is_allowed = |change: &Change| !change.is_violation();
     let bare_repositories = settle_bare_repositories(watch, git, journal, is_allowed, &mut found.changes);
-    let allowed = found.changes.iter().filter(|change| !change.is_violation());
-    others.turn.leaves(&allowed.filter_map(state_of).collect::<Vec<_>>());
     let mut settled = recording.restore(&found, &watch.store, journal);
+    let allowed: Vec<&Change> = {
+        let place = |change: &Change| (change.root, change.path.clone());
+        let restored = settled.iter().filter(|one| one.is_restored());
+        // What was moved to where it may not be is back, and so no change.
+        let is_back: HashSet<(usize, PathBuf)> = restored.map(|one| place(&one.change)).collect();
+        let is_left = |change: &&Change| !change.is_violation() && !is_back.contains(&place(change));
+        found.changes.iter().filter(is_left).collect()
+    };
+    others.turn.leaves(&allowed.iter().copied().filter_map(state_of).collect::<Vec<_>>());
     settled.extend(unclear.into_iter().map(|change| UndoResult {
         change,
         outcome: UndoOutcome::NotUndone { why: UndoFailure::ChangedMeanwhile, kept: None },
@@ -393,7 +400,6 @@ fn compare(
     let mut effects = CommandEffects { unknown: found.unknown.take(), ..CommandEffects::default() };
     let kept = KeptContents::new(watch, journal);
     let mut contents = ChangedContents::new(watch);
-    let allowed: Vec<&Change> = found.changes.iter().filter(|change| !change.is_violation()).collect();
     effects.changes = contents.all_traced(&allowed, |change| kept.content(change));
     effects.binaries = contents.binaries;
     effects.details = contents.details;
@@ -407,6 +413,10 @@ fn compare(
                     "it was undone; what the command wrote is kept in {}",
                     exact_line(&moved.to_string_lossy())
                 ),
+            ),
+            UndoOutcome::Restored { moved: None } if !change.is_violation() => (
+                "restored",
+                "it could not be moved to its new place, so it is back in the old one".to_owned(),
             ),
             UndoOutcome::Restored { moved: None } => ("restored", "it was undone".to_owned()),
             UndoOutcome::NotUndone { why, kept } => {
@@ -424,12 +434,14 @@ fn compare(
         if told.len() < TOLD {
             told.push(format!("\n- {path}{name}: {words}"));
         }
-        effects.violations.push(Violation {
-            path: change.path.to_string_lossy().into_owned(),
-            before: state(change.before.as_ref()),
-            after: state(change.after.as_ref()),
-            action: action.to_owned(),
-        });
+        if change.is_violation() {
+            effects.violations.push(Violation {
+                path: change.path.to_string_lossy().into_owned(),
+                before: state(change.before.as_ref()),
+                after: state(change.after.as_ref()),
+                action: action.to_owned(),
+            });
+        }
     }
     if !settled.is_empty() {
         effects.short = violations_in_short(&settled);
@@ -652,6 +664,7 @@ fn land(
 
 /// Names the first of the changes that a command was not allowed to make, for people.
 fn violations_in_short(settled: &[UndoResult]) -> String {
+    let settled: Vec<&UndoResult> = settled.iter().filter(|one| one.change.is_violation()).collect();
     let held = settled.iter().filter(|one| matches!(one.outcome, UndoOutcome::NotUndone { .. })).count();
     let held = match held {
         0 => String::new(),

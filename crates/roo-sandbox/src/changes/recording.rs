@@ -630,7 +630,7 @@ fn pair_moves(changes: &mut [Change]) {
 }
 
 /// Compares two states of a file by digest, or by what a move keeps where a digest is not known.
-fn has_same_content(before: Option<&State>, after: Option<&State>) -> bool {
+pub(super) fn has_same_content(before: Option<&State>, after: Option<&State>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
     match (before.digest, after.digest) {
         (Some(before), Some(after)) => before == after,

@@ -1,12 +1,12 @@
 //! The way back: what a command was not allowed to do is undone, where nobody else has been since.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, fchmod, futimens, mkdirat, openat,
@@ -16,7 +16,7 @@ use rustix::fs::{
 use super::difference::{Change, Changes, What};
 use super::files::{is_same_file, look, open_file, open_root, parent, pending, read_at_most, set_mode};
 use super::record::{Fingerprint, Kind, State};
-use super::recording::{RecordedRoot, Recording};
+use super::recording::{RecordedRoot, Recording, has_same_content};
 use super::store::Store;
 use crate::exec::sandbox::{BeforeImage, Journal};
 use roo_protocol::ids::Digest;
@@ -61,32 +61,57 @@ pub struct UndoResult {
     pub outcome: UndoOutcome,
 }
 
+impl UndoResult {
+    /// Returns whether it is as it was before the command.
+    pub fn is_restored(&self) -> bool {
+        matches!(self.outcome, UndoOutcome::Restored { .. })
+    }
+}
+
 impl Recording {
-    /// Undoes the violations among the changes, with what the store and the journal kept. Writes the disk, so not for a
-    /// thread of the runtime.
+    /// Undoes the violations among the changes, with what the store and the journal kept. A file that was moved to a name
+    /// which is not allowed comes back to its old one, though it might have been removed there. Writes the disk, so not
+    /// for a thread of the runtime.
     pub fn restore(&self, changes: &Changes, store: &Store, journal: &Journal) -> Vec<UndoResult> {
+        let moves = forbidden_moves(changes);
         let mut wrong: Vec<&Change> = changes.violations().collect();
-        // What came up goes from the inside out, then what went comes back from the outside in.
-        wrong.sort_by(|one, other| {
-            let depth = |change: &Change| change.path.components().count();
-            let goes = |change: &Change| change.what == What::Created;
-            goes(other).cmp(&goes(one)).then_with(|| match goes(one) {
-                true => depth(other).cmp(&depth(one)),
-                false => depth(one).cmp(&depth(other)),
-            })
-        });
+        let departures = moves.iter().map(|(_, departure)| *departure);
+        wrong.extend(departures.filter(|departure| !departure.is_violation()));
+        for directory in directories_around(&wrong, changes) {
+            // Where one can't be made, that is told of what was in it.
+            let _ = self.undo(directory, store, journal, &HashMap::new());
+        }
+        let mut settled = Vec::new();
+        let mut is_settled: HashSet<(usize, &Path)> = HashSet::new();
+        for (arrival, departure) in &moves {
+            if self.move_back(arrival, departure).is_ok() {
+                for change in [*departure, *arrival] {
+                    is_settled.insert((change.root, &change.path));
+                    let outcome = UndoOutcome::Restored { moved: None };
+                    settled.push(UndoResult { change: change.clone(), outcome });
+                }
+            }
+        }
         // A file that is only at another place can be brought back from there.
         let mut elsewhere: HashMap<(u64, u64), CurrentLocation> = HashMap::new();
-        for change in changes.changes.iter().filter(|change| change.renamed_from.is_some()) {
+        let renamed = changes.changes.iter().filter(|change| change.renamed_from.is_some());
+        for change in renamed.chain(moves.iter().map(|(arrival, _)| *arrival)) {
             if let Some(print) = change.after.as_ref().and_then(|after| after.print) {
                 let place = CurrentLocation::InRoot(change.root, change.path.as_os_str().as_bytes().to_vec());
                 elsewhere.insert((print.device, print.inode), place);
             }
         }
-        for directory in directories_around(&wrong, changes) {
-            // Where one can't be made, that is told of what was in it.
-            let _ = self.undo(directory, store, journal, &elsewhere);
-        }
+        wrong.retain(|change| !is_settled.contains(&(change.root, &*change.path)));
+        // What is elsewhere is brought back before it is put away there. Then what came up goes from the inside out, and
+        // what went comes back from the outside in.
+        wrong.sort_by_key(|change| {
+            let depth = change.path.components().count();
+            match change.what {
+                _ if !change.is_violation() => (0, depth),
+                What::Created => (1, usize::MAX - depth),
+                _ => (2, depth),
+            }
+        });
         let mut undo = |change: &Change| {
             let settled = self.undo(change, store, journal, &elsewhere);
             if let (Some(print), UndoOutcome::Restored { moved: Some(moved) }) =
@@ -96,7 +121,37 @@ impl Recording {
             }
             settled
         };
-        wrong.into_iter().map(&mut undo).collect()
+        settled.extend(wrong.into_iter().map(&mut undo));
+        settled
+    }
+
+    /// Moves a file that came up where it is not allowed to the place where it was, if nothing is there.
+    fn move_back(&self, arrival: &Change, departure: &Change) -> Result<(), UndoFailure> {
+        let handle = |change: &Change| self.roots.get(change.root).map(|root| root.handle.as_fd());
+        let (Some(there), Some(here)) = (handle(arrival), handle(departure)) else {
+            return Err(UndoFailure::NotKept);
+        };
+        let print = |state: &Option<State>| state.as_ref().and_then(|state| state.print);
+        let numbers = |print: Fingerprint| (print.device, print.inode);
+        let before = print(&departure.before).map(numbers);
+        // A copy, or what took another file's place, is undone like any other change.
+        let is_it = |after: &Fingerprint| arrival.what == What::Created && before == Some(numbers(*after));
+        let after = print(&arrival.after).filter(is_it).ok_or(UndoFailure::NotKept)?;
+        let (from, moved) = parent(there, arrival.path.as_os_str().as_bytes())?;
+        let (to, name) = parent(here, departure.path.as_os_str().as_bytes())?;
+        if look(&from, moved)? != Some(after) {
+            return Err(UndoFailure::ChangedMeanwhile);
+        }
+        renameat_with(&from, moved, &to, name, RenameFlags::NOREPLACE)?;
+        // Looked at only now, when nobody who goes by its name can change it any more.
+        if !look(&to, name)?.is_some_and(|found| is_same_file(&found, &after)) {
+            renameat_with(&to, name, &from, moved, RenameFlags::NOREPLACE)?;
+            return Err(UndoFailure::ChangedMeanwhile);
+        }
+        match departure.before.as_ref().and_then(|before| before.mode) {
+            Some(mode) if after.kind == Kind::File && mode != after.mode => Ok(set_mode(&to, name, mode)?),
+            _ => Ok(()),
+        }
     }
 
     fn undo(
@@ -117,6 +172,49 @@ impl Recording {
             Ok(moved) => UndoOutcome::Restored { moved },
             Err(why) => UndoOutcome::NotUndone { why, kept: before.and_then(|before| undo.keep(before)) },
         })
+    }
+}
+
+/// The files that are where they may not be and gone from where they were: both changes of each, the new place first.
+/// What is at a place where it may be as well is not lost.
+fn forbidden_moves(changes: &Changes) -> Vec<(&Change, &Change)> {
+    let mut places: HashMap<FileKey, Vec<&Change>> = HashMap::new();
+    for arrival in changes.changes.iter().filter(|change| change.what != What::Deleted) {
+        let digest = |state: &Option<State>| state.as_ref().and_then(|state| state.digest);
+        let has_new_content =
+            digest(&arrival.before).is_none_or(|before| Some(before) != digest(&arrival.after));
+        for key in arrival.after.iter().filter(|_| has_new_content).flat_map(FileKey::all) {
+            places.entry(key).or_default().push(arrival);
+        }
+    }
+    let arrival = |departure: &Change| {
+        let keys = departure.before.iter().flat_map(FileKey::all);
+        let arrivals = keys.filter_map(|key| places.get(&key)).flatten().copied();
+        let same = arrivals.filter(|it| has_same_content(departure.before.as_ref(), it.after.as_ref()));
+        let same: Vec<&Change> = same.collect();
+        same.iter().all(|arrival| arrival.is_violation()).then(|| same.first().copied()).flatten()
+    };
+    let departures = changes.changes.iter().filter(|change| change.what == What::Deleted);
+    departures.filter_map(|departure| Some((arrival(departure)?, departure))).collect()
+}
+
+/// What a file that was moved has in both places.
+#[derive(PartialEq, Eq, Hash)]
+enum FileKey {
+    /// The numbers of its device and of itself.
+    Numbers(u64, u64),
+    /// Its content, as after a move to another device.
+    Content(Digest),
+}
+
+impl FileKey {
+    /// Those of a file or link, the surest first.
+    fn all(state: &State) -> impl Iterator<Item = Self> {
+        let numbers = state.print.filter(|print| matches!(print.kind, Kind::File | Kind::Link));
+        let numbers = numbers.map(|print| Self::Numbers(print.device, print.inode));
+        // Empty files are alike without having anything to do with each other.
+        let content = state.digest.filter(|_| state.size > 0).map(Self::Content);
+        numbers.into_iter().chain(content)
     }
 }
 
@@ -414,7 +512,7 @@ fn write(mut file: &File, content: &[u8], before: &State) -> io::Result<()> {
     file.sync_all()
 }
 
-fn copy(place: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
+fn copy(place: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(place)?;
     file.write_all(bytes)
 }

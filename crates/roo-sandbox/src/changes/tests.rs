@@ -34,6 +34,19 @@ impl Scope for TestScope {
     }
 }
 
+/// The same, where the files in scope are looked at too.
+struct KeepsMode;
+
+impl Scope for KeepsMode {
+    fn allowed(&self, root: usize, path: &Path) -> Allowed {
+        TestScope.allowed(root, path)
+    }
+
+    fn keep(&self, _root: usize, _path: &Path) -> Keep {
+        Keep::Content
+    }
+}
+
 impl Marker for TestScope {
     fn mark(&self, path: &Path, _: Kind) -> Mark {
         match self.allowed(0, path) {
@@ -355,6 +368,51 @@ fn a_file_that_was_only_moved_comes_back_even_if_it_was_not_kept() {
         (fixture.read("unkept/large.bin"), fixture.read("unkept/other.bin")),
         ("large".into(), "other".into())
     );
+}
+
+#[test]
+fn a_file_that_was_moved_to_where_it_may_not_be_is_back_where_it_was() {
+    for fixture in [Fixture::new(), Fixture::new().that_walks()] {
+        fixture.put("src/one", "1");
+        fixture.put("src/two", "2");
+        fixture.put("src/taken", "3");
+        fixture.put("src/kept", "4");
+        fixture.put("src/d/deep/x", "x");
+        fixture.put("src/d/y", "y");
+        symlink("one", fixture.at("src/link")).unwrap();
+        fs::set_permissions(fixture.at("src/d"), fs::Permissions::from_mode(0o750)).unwrap();
+        let expected = fixture.everything();
+        // Whose earlier content nobody has, so that only the file itself can come back.
+        let before = fixture.index.begin(&fixture.roots(), &KeepsMode, &fixture.store).unwrap();
+        let rename = |from: &str, to: &str| fs::rename(fixture.at(from), fixture.at(to)).unwrap();
+        rename("src/one", "docs/moved");
+        rename("src/two", "docs/two.md");
+        rename("src/link", "docs/link2");
+        rename("src/d", "docs/d");
+        let settled = before.undo(&before.diff(), &fixture.store);
+        assert!(settled.iter().all(UndoResult::is_restored), "{settled:#?}");
+        let named: Vec<String> =
+            outcomes(&settled).into_iter().filter(|line| line.starts_with("src/")).collect();
+        assert_eq!(
+            named,
+            [
+                "src/d/deep/x restored",
+                "src/d/y restored",
+                "src/link restored",
+                "src/one restored",
+                "src/two restored"
+            ]
+        );
+        assert_eq!(fixture.everything(), expected);
+        // One whose name is taken stays away, and one that is at an allowed place as well is not lost.
+        rename("src/taken", "docs/taken");
+        fixture.put("src/taken", "new");
+        fs::hard_link(fixture.at("src/kept"), fixture.at("src/kept too")).unwrap();
+        rename("src/kept", "docs/kept");
+        before.undo(&before.diff(), &fixture.store);
+        assert_eq!((fixture.read("src/taken"), fixture.read("src/kept too")), ("new".into(), "4".into()));
+        assert!(!fixture.at("src/kept").exists() && !fixture.at("docs/taken").exists());
+    }
 }
 
 #[test]
