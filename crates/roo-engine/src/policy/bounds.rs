@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex as SyncMutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Mutex, OnceCell};
@@ -60,8 +60,8 @@ pub struct Bounds {
     staging: OnceCell<Arc<StagingArea>>,
     in_flight: Arc<InFlightCommands>,
     networks: Arc<TaskNetworks>,
-    /// Finder of names in the workspace.
-    finder: OnceCell<Arc<PlaceFinder>>,
+    /// Finders of names, by the workspace's folders: those of a branch's work tree are others.
+    finders: SyncMutex<BTreeMap<Vec<PathBuf>, Arc<PlaceFinder>>>,
     /// The directories that can be shown through layers, or can't.
     layered: Mutex<BTreeMap<PathBuf, bool>>,
     /// The workspace folders for which staging was tried and works.
@@ -106,7 +106,7 @@ impl Bounds {
             staging: OnceCell::new(),
             in_flight: Arc::default(),
             networks: Arc::default(),
-            finder: OnceCell::new(),
+            finders: SyncMutex::default(),
             layered: Mutex::default(),
             tried: Mutex::default(),
             directories,
@@ -175,14 +175,18 @@ impl Bounds {
         Ok(())
     }
 
-    /// Returns the finder of names in the workspace.
-    pub(super) async fn finder(&self) -> Arc<PlaceFinder> {
-        let make = || async {
-            let active = self.sandbox().await.probe().active;
-            let is_supervised = active.is_some_and(|active| active.supervised);
-            Arc::new(PlaceFinder::new(is_supervised, self.directories.home.clone()))
-        };
-        Arc::clone(self.finder.get_or_init(make).await)
+    /// Returns the finder of names in a workspace.
+    pub(super) async fn finder(&self, workspace: &Workspace) -> Arc<PlaceFinder> {
+        let active = self.sandbox().await.probe().active;
+        let is_supervised = active.is_some_and(|active| active.supervised);
+        let folders: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let mut finders = self.finders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !finders.contains_key(&folders) {
+            // Those of branches that have ended.
+            finders.retain(|folders, _| folders.iter().all(|folder| folder.is_dir()));
+        }
+        let make = || Arc::new(PlaceFinder::new(is_supervised, self.directories.home.clone()));
+        Arc::clone(finders.entry(folders).or_insert_with(make))
     }
 
     async fn staging(&self) -> io::Result<Arc<StagingArea>> {
@@ -291,7 +295,7 @@ impl Bounds {
             opened_for_git: confined.and_then(|confined| confined.opened_for_git.clone()).unwrap_or_default(),
             own: confined.map(|confined| confined.own.clone()).unwrap_or_default(),
         });
-        let (in_flight, finder) = (Arc::clone(&self.in_flight), self.finder().await);
+        let (in_flight, finder) = (Arc::clone(&self.in_flight), self.finder(workspace).await);
         let captures = is_supervised.then(|| self.private.join(CAPTURES));
         let git = confined.map(|confined| confined.git.clone()).unwrap_or_default();
         let holds_protected = confined.is_some_and(|confined| confined.sandbox.probe().holds_within_grants());
@@ -426,7 +430,7 @@ impl Bounds {
         let roots = workspace.roots().paths().map(Path::to_path_buf);
         let visible = roots.chain(self.directories.home.as_ref().and_then(|home| home.canonicalize().ok()));
         let mut visible: Vec<PathBuf> = visible.chain(readable.iter().cloned()).collect();
-        let (finder, readable_places) = (self.finder().await, readable);
+        let (finder, readable_places) = (self.finder(workspace).await, readable);
         let looked = roo_durable::spawn_blocking(move || {
             let mut places = finder.look(&looked_at, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);

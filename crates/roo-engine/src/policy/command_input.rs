@@ -42,7 +42,7 @@ impl Gate {
             .or_else(|| confined_commands::asks_always(self.policy_context(), grant.as_ref()));
         let rules = standing::commands(self.policy_context())?;
         let search = std::env::var_os("PATH").unwrap_or_default();
-        let finder = self.policy_context().bounds.finder().await;
+        let finder = self.policy_context().bounds.finder(self.workspace()).await;
         let here = CommandPlace::new(self.policy_context(), call_context, &directory, search, finder)
             .concealed(sandbox.holds_within_grants)
             .with(std::sync::Arc::clone(self.repositories()));

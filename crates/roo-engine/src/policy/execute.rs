@@ -83,7 +83,7 @@ impl Gate {
         consent.apply_network_answer(execute.network, grants.network)?;
         let rules = standing::commands(self.policy_context())?;
         let search = std::env::var_os("PATH").unwrap_or_default();
-        let finder = self.policy_context().bounds.finder().await;
+        let finder = self.policy_context().bounds.finder(self.workspace()).await;
         let here = CommandPlace::new(self.policy_context(), call_context, &directory, search, finder)
             .concealed(sandbox.holds_within_grants)
             .with(Arc::clone(self.repositories()));

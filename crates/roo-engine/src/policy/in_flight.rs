@@ -59,8 +59,14 @@ impl CommandTurn {
 
     /// Returns whether another command that ran meanwhile may change a path.
     pub(crate) fn may_be_anothers(&self, root: usize, path: &Path) -> bool {
-        let beside = self.all.state().running.get(&self.number).map(|own| own.beside.clone());
-        beside.into_iter().flatten().any(|scope| scope.allowed(root, path) == Allowed::InScope)
+        let state = self.all.state();
+        let Some(own) = state.running.get(&self.number) else { return false };
+        let Some(folder) = own.scope.roots.get(root) else { return false };
+        own.beside.iter().any(|scope| {
+            // One in the work tree of a branch has other folders.
+            let there = scope.roots.iter().position(|other| other == folder);
+            there.is_some_and(|root| scope.allowed(root, path) == Allowed::InScope)
+        })
     }
 }
 

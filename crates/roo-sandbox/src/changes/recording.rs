@@ -305,7 +305,8 @@ impl Recording {
         let mut state = self.index.state();
         let Some(tree) = state.trees.get_mut(number) else { return Err(io::ErrorKind::NotFound.into()) };
         tree.drain()?;
-        let (mut paths, lost) = tree.touched(self.number);
+        let unknown = || io::Error::other("its names were listed anew for other folders");
+        let (mut paths, lost) = tree.touched(self.number).ok_or_else(unknown)?;
         if lost && tree.is_watched() {
             for (relative, before) in tree.written_since(self.since) {
                 paths.entry(relative).or_insert(Touch { before: Some(before), content: true }).content = true;

@@ -644,3 +644,18 @@ fn recordings_side_by_side_see_what_happens_in_their_time() {
     drop(first);
     assert_eq!(told(&second.diff()), both[1..]);
 }
+
+#[test]
+fn a_recording_whose_folders_are_no_longer_indexed_does_not_tell_that_nothing_changed() {
+    let fixture = Fixture::new();
+    let recording = fixture.take();
+    fixture.put("docs/one.md", "changed");
+    let marker: Arc<dyn Marker> = Arc::clone(&fixture.marker) as _;
+    let other = IndexedRoot { path: fixture.at("src"), marker };
+    let _other = fixture.index.begin(&[other], &TestScope, &fixture.store).unwrap();
+    let unknown = recording.diff().unknown.unwrap();
+    assert!(unknown.contains("listed anew"), "{unknown}");
+    // Nor that all is known once its folders are back.
+    fixture.index.places(&fixture.roots()).unwrap();
+    assert!(recording.diff().unknown.is_some());
+}

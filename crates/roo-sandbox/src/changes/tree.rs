@@ -621,10 +621,11 @@ impl NameTree {
         self.recordings.insert(number, RecordingState { unreadable, ..RecordingState::default() });
     }
 
-    /// Returns the paths touched since a recording began, and whether any other file may have been written.
-    pub(super) fn touched(&self, number: u64) -> (Touched, bool) {
-        let recording = self.recordings.get(&number);
-        recording.map(|recording| (recording.touched.clone(), recording.lost)).unwrap_or_default()
+    /// Returns the paths touched since a recording began, and whether any other file may have been written; none where it
+    /// doesn't know of the recording.
+    pub(super) fn touched(&self, number: u64) -> Option<(Touched, bool)> {
+        let recording = self.recordings.get(&number)?;
+        Some((recording.touched.clone(), recording.lost))
     }
 
     /// Returns whether a directory could not be looked into when a recording began either.

@@ -1273,3 +1273,45 @@ fn what_the_user_refused_for_good_is_refused_whatever_the_settings_say() {
     fs::write(fixture.directory.path().join("state/rules.json"), "{").unwrap();
     fixture.expect("write_to_file", write("a.rs"), "deny rules");
 }
+
+/// Everything may be changed.
+struct Everything;
+
+impl roo_sandbox::changes::Scope for Everything {
+    fn allowed(&self, _root: usize, _path: &std::path::Path) -> roo_sandbox::changes::Allowed {
+        roo_sandbox::changes::Allowed::InScope
+    }
+
+    fn keep(&self, _root: usize, _path: &std::path::Path) -> roo_sandbox::changes::Keep {
+        roo_sandbox::changes::Keep::Nothing
+    }
+}
+
+#[tokio::test]
+async fn commands_in_different_work_trees_are_recorded_side_by_side() {
+    let fixture = Fixture::new(&[("a.txt", "a")]);
+    let store = roo_sandbox::changes::Store::open(
+        fixture.directory.path().join("kept"),
+        roo_sandbox::changes::Limits::default(),
+    )
+    .unwrap();
+    let tree = fixture.directory.path().canonicalize().unwrap().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let worktree = fixture.gate.in_worktree(Arc::new(fixture.gate.workspace().beside(&tree)));
+    let mut recordings = Vec::new();
+    for gate in [&fixture.gate, &worktree] {
+        let finder = gate.policy_context.bounds.finder(gate.workspace()).await;
+        // As when a command there is judged.
+        finder.look(gate.workspace(), &[]).unwrap();
+        let roots = finder.roots(gate.workspace(), &[]).unwrap();
+        recordings.push(finder.index().begin(&roots, &Everything, &store).unwrap());
+    }
+    fs::write(fixture.root().join("b.txt"), "b").unwrap();
+    fs::write(tree.join("c.txt"), "c").unwrap();
+    let changed = recordings.iter().map(|recording| {
+        let changes = recording.changes(&Everything, &roo_sandbox::exec::sandbox::Journal::default());
+        assert_eq!(changes.unknown, None);
+        changes.changes.iter().map(|change| change.path.display().to_string()).collect::<Vec<_>>()
+    });
+    assert_eq!(changed.collect::<Vec<_>>(), [["b.txt"], ["c.txt"]]);
+}
