@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use roo_durable::PrivateFile;
-use roo_formats::intents::{Intent, IntentFile};
+use roo_formats::intents::Intent;
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
@@ -21,13 +21,14 @@ impl Accepted {
         Self { file }
     }
 
-    /// The version that was accepted last; none when there is none, or none that can be read: then the
-    /// user is not asked about a change but no more is granted than the file says.
-    pub(super) fn get(&self, id: &str) -> Option<Intent> {
-        let mut entry = self.read().ok()?.remove(id)?;
-        entry["status"] = "PENDING".into();
-        let text = json!({ "active_intents": [entry] }).to_string();
-        IntentFile::parse(&text).ok()?.intents.pop()
+    /// The version that was accepted last; none when there is none.
+    ///
+    /// # Errors
+    /// One that can't be read: nobody knows then what the user has accepted.
+    pub(super) fn get(&self, id: &str) -> io::Result<Option<Intent>> {
+        let Some(entry) = self.read()?.remove(id) else { return Ok(None) };
+        let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "it is no accepted intent");
+        Intent::from_governing(entry).filter(|intent| intent.id == id).map(Some).ok_or_else(unreadable)
     }
 
     pub(super) fn put(&self, intent: &Intent) -> io::Result<()> {
@@ -55,6 +56,7 @@ mod tests {
 
     use super::*;
     use roo_durable::simulated_disk::{SimulatedDisk, assert_old_or_new};
+    use roo_formats::intents::IntentFile;
 
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_what_was_accepted_before_or_after() {
@@ -66,7 +68,7 @@ mod tests {
         assert_old_or_new(
             |disk| accepted_on(disk).put(&intents[0]).unwrap(),
             |disk| accepted_on(disk).put(&intents[1]),
-            |disk| ["A", "B"].map(|id| accepted_on(disk).get(id).is_some()),
+            |disk| ["A", "B"].map(|id| accepted_on(disk).get(id).unwrap().is_some()),
         );
     }
 
@@ -88,8 +90,11 @@ mod tests {
             }
         });
         let accepted = Accepted::new(PrivateFile::new(file));
-        let lost: Vec<&str> =
-            intents.iter().map(|it| it.id.as_str()).filter(|id| accepted.get(id).is_none()).collect();
+        let lost: Vec<&str> = intents
+            .iter()
+            .map(|it| it.id.as_str())
+            .filter(|id| accepted.get(id).unwrap().is_none())
+            .collect();
         assert_eq!(lost, Vec::<&str>::new());
     }
 }

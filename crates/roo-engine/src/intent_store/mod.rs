@@ -245,10 +245,13 @@ impl Orchestration {
         Ok((file, intent))
     }
 
-    /// Returns what an intent, or a parent of it, now allows beyond what the user has accepted; none if the user has
-    /// yet to see it first.
+    /// Returns what an intent now allows beyond what the user has accepted; none if the user has yet to see it first, and
+    /// all of it where what was accepted can't be read.
     pub fn loosened(&self, intent: &Intent) -> Vec<String> {
-        self.accepted.get(&intent.id).map(|known| intent.loosens(&known)).unwrap_or_default()
+        match self.accepted.get(&intent.id) {
+            Ok(known) => known.map(|known| intent.loosens(&known)).unwrap_or_default(),
+            Err(_) => intent.allows(),
+        }
     }
 
     /// Keeps that the user has accepted an intent as it is.
@@ -296,9 +299,10 @@ impl Orchestration {
 
     async fn would_loosen(&self, changed: &Intent) -> Result<Vec<String>, ChangeError> {
         let known = match self.accepted.get(&changed.id) {
-            Some(known) => Some(known),
+            Ok(Some(known)) => Some(known),
+            Err(_) => return Ok(changed.allows()),
             // Until a task has selected it, the file itself is what the user has accepted.
-            None => {
+            Ok(None) => {
                 let text = self.current().await?.map(|(text, _)| text).unwrap_or_default();
                 IntentFile::parse(&text).ok().and_then(|file| file.get(&changed.id).cloned())
             }

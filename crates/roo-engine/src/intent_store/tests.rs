@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::*;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup};
@@ -102,4 +104,45 @@ fn a_file_that_leads_elsewhere_is_broken() {
     std::os::unix::fs::symlink(&outside, fixture.directory.path().join("w").join(INTENTS_FILE)).unwrap();
     assert!(matches!(fixture.orchestration.intents(), Intents::Broken(_)));
     assert!(matches!(fixture.orchestration.selectable("a"), Err(IntentRefusal::Broken(_))));
+}
+
+/// An intent of this name, constraint and scope, as a file has it.
+fn intent(name: &str, constraint: &str, scope: &str) -> Intent {
+    let entry = json!({
+        "id": "a", "name": name, "status": "IN_PROGRESS", "owned_scope": [scope], "constraints": [constraint]
+    });
+    let text = json!({ "active_intents": [entry] }).to_string();
+    let file = IntentFile::parse(&text);
+    file.unwrap().intents.pop().unwrap_or_else(|| panic!("{text}"))
+}
+
+#[test]
+fn what_was_accepted_and_can_not_be_read_is_asked_about() {
+    let fixture = Fixture::new(Some(TEXT));
+    let known = intent("Logins", "none", "src/a/**");
+    assert_eq!(fixture.orchestration.loosened(&known), [""; 0]);
+    fixture.orchestration.accept(&known).unwrap();
+    assert_eq!(fixture.orchestration.loosened(&known), [""; 0]);
+    let kept = fixture.directory.path().join("state/intents.json");
+    for damaged in ["{\"a\": {\"id\": \"a\"}}", "{\"a\": 1}", "{\"a\": ", "{\"a\": {\"id\": \"b\"}}"] {
+        fs::write(&kept, damaged).unwrap();
+        let all = ["scope: src/a/**", "mcp: every server"];
+        assert_eq!(fixture.orchestration.loosened(&known), all, "{damaged}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_wider_intent_is_asked_about_whatever_its_name_and_constraints(
+        name in r#"[a-z ,:\[\]{}*&!"'#\\<>|\n-]{1,20}"#,
+        constraint in r#"[a-z ,:\[\]{}*&!"'#\\<>|-]{1,20}"#,
+    ) {
+        let fixture = Fixture::new(Some(TEXT));
+        let (name, constraint) = (format!("x{name}"), format!("x{constraint}"));
+        let known = intent(&name, &constraint, "src/a/**");
+        fixture.orchestration.accept(&known).unwrap();
+        proptest::prop_assert_eq!(fixture.orchestration.loosened(&known), [""; 0]);
+        let wider = intent(&name, &constraint, "src/**");
+        proptest::prop_assert_eq!(fixture.orchestration.loosened(&wider), ["scope: src/**"]);
+    }
 }

@@ -99,6 +99,17 @@ impl IntentFile {
     }
 }
 
+impl Intent {
+    /// The intent that [`Self::governing`] made this of; none where it isn't such a value. Its status is not known.
+    pub fn from_governing(mut governing: Value) -> Option<Self> {
+        governing.as_object_mut()?.insert("status".to_owned(), Status::Pending.as_str().into());
+        let problems = ProblemList::new("", yaml::locate, PROBLEMS);
+        let mut reader = IntentReader { list: LISTS[0], file: IntentFile::default(), problems };
+        reader.entry(0, &governing);
+        reader.file.intents.pop()
+    }
+}
+
 /// The name of the list, and what is in it.
 pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), Problem> {
     if text.len() > FILE_LIMIT {

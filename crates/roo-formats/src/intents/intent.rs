@@ -160,6 +160,18 @@ impl Intent {
         Digest::of(self.governing().to_string())
     }
 
+    /// Describes all that it allows.
+    pub fn allows(&self) -> Vec<String> {
+        let granted = self.owned_scope.iter().filter(|pattern| !pattern.starts_with('!'));
+        let mut allowed: Vec<String> = granted.map(|pattern| format!("scope: {pattern}")).collect();
+        allowed.extend(self.network.iter().map(|host| format!("network: {host}")));
+        match &self.mcp {
+            None => allowed.push("mcp: every server".to_owned()),
+            Some(entries) => allowed.extend(entries.iter().map(|entry| format!("mcp: {entry}"))),
+        }
+        allowed
+    }
+
     /// Describes what it allows that `known` did not; empty when it only tightens.
     pub fn loosens(&self, known: &Self) -> Vec<String> {
         let mut loosened: Vec<String> =
