@@ -88,6 +88,11 @@ pub enum IntentRefusal {
 }
 
 impl IntentRefusal {
+    /// The file has this problem.
+    pub(crate) fn broken(problem: &Problem) -> Self {
+        Self::Broken(told(problem).trim_end_matches('.').to_owned())
+    }
+
     /// The field's name of the failure.
     pub fn code(&self) -> &'static str {
         match self {
@@ -367,9 +372,7 @@ impl Orchestration {
     fn present(&self) -> Result<(Arc<IntentFile>, Arc<Vec<String>>), IntentRefusal> {
         match self.intents() {
             Intents::Present { file, ignored } => Ok((file, ignored)),
-            Intents::Broken(problem) => {
-                Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()))
-            }
+            Intents::Broken(problem) => Err(IntentRefusal::broken(&problem)),
             Intents::Absent => Err(IntentRefusal::NoActive(format!(" There is no {INTENTS_FILE}."))),
         }
     }

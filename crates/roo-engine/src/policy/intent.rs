@@ -82,9 +82,7 @@ pub(super) fn grant(
             let bound = call_context.intent.or(call_context.within.first());
             return bound.map_or(Ok(None), |bound| Err(IntentRefusal::Gone(bound.id.clone())));
         }
-        Intents::Broken(problem) => {
-            return Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()));
-        }
+        Intents::Broken(problem) => return Err(IntentRefusal::broken(&problem)),
         Intents::Present { .. } => {}
     }
     let Some(binding) = call_context.intent else {

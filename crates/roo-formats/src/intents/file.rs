@@ -146,53 +146,93 @@ pub(super) fn key(name: &str) -> Step {
     Step::Key(name.to_owned())
 }
 
-/// YAML whose meaning is elsewhere in the file: anchors, aliases, tags, merge keys. Looks at where values
-/// begin, outside of quotes and comments.
-fn beyond_plain(text: &str) -> Option<(Position, &'static str)> {
-    let mut quote = None;
-    for (line, content) in text.lines().enumerate() {
-        // Whether a value may begin here.
-        let mut begins = true;
-        let mut previous = ' ';
-        let mut characters = content.chars().enumerate().peekable();
-        while let Some((column, c)) = characters.next() {
-            if let Some(open) = quote {
-                if c == open {
-                    quote = None;
-                } else if c == '\\' && open == '"' {
-                    characters.next();
-                }
-                previous = c;
-                begins = false;
-                continue;
-            }
-            let next = characters.peek().map_or(' ', |(_, next)| *next);
-            let at = Position { line: line + 1, column: column + 1 };
-            match c {
-                '#' if previous.is_whitespace() => break,
-                '"' | '\'' if begins => quote = Some(c),
-                '&' if begins && !next.is_whitespace() => return Some((at, "an anchor (`&`)")),
-                '*' if begins && !next.is_whitespace() => return Some((at, "an alias (`*`)")),
-                '!' if begins => return Some((at, "a tag (`!`)")),
-                '<' if begins
-                    && content[content.len()
-                        - content.chars().skip(column).map(char::len_utf8).sum::<usize>()..]
-                        .starts_with("<<:") =>
-                {
-                    return Some((at, "a merge key (`<<`)"));
-                }
-                _ => {}
-            }
-            begins = match c {
-                ' ' | '\t' => begins,
-                '-' | '?' | ':' => next.is_whitespace() && (begins || c == ':'),
-                '[' | '{' | ',' => true,
-                _ => false,
-            };
-            previous = c;
+/// The characters with which YAML begins what has its meaning elsewhere, what it is called, and a character that means
+/// nothing to YAML in place of each.
+const INDICATORS: [(char, &str, char); 3] = [
+    ('&', "an anchor (`&`)", '\u{e000}'),
+    ('*', "an alias (`*`)", '\u{e001}'),
+    ('!', "a tag (`!`)", '\u{e002}'),
+];
+
+/// The text with the first `count` of these characters replaced.
+fn without_indicators(text: &str, count: usize) -> String {
+    let mut left = count;
+    let replaced = text.chars().map(|c| match INDICATORS.iter().find(|(indicator, ..)| *indicator == c) {
+        Some((_, _, other)) if left > 0 => {
+            left -= 1;
+            *other
         }
+        _ => c,
+    });
+    replaced.collect()
+}
+
+/// A value with the characters back for which others were put in its text.
+fn with_indicators(value: Value) -> Value {
+    let text = |text: String| -> String {
+        let back =
+            |c| INDICATORS.iter().find(|(.., other)| *other == c).map_or(c, |(indicator, ..)| *indicator);
+        text.chars().map(back).collect()
+    };
+    match value {
+        Value::String(inner) => Value::String(text(inner)),
+        Value::Array(items) => items.into_iter().map(with_indicators).collect(),
+        Value::Object(entries) => {
+            entries.into_iter().map(|(key, value)| (text(key), with_indicators(value))).collect()
+        }
+        value => value,
     }
-    None
+}
+
+/// YAML whose meaning is elsewhere in the file: anchors, aliases, tags, merge keys. Whether a character is one of those or
+/// a part of a text is the parser's to say: without it, a text differs by that character alone.
+fn beyond_plain(text: &str) -> Option<(Position, &'static str)> {
+    let read = |count| yaml::parse(&without_indicators(text, count)).ok().map(with_indicators);
+    let places: Vec<(Position, &str)> = indicators(text).collect();
+    let original = read(0);
+    let plain = read(places.len());
+    if plain != original {
+        // The first that makes a difference or, where it can't be read with them, the last that is in the way.
+        let is_behind = |count| match original {
+            Some(_) => read(count) != original,
+            None => read(count).is_some(),
+        };
+        let (mut same, mut other) = (0, places.len());
+        while other - same > 1 {
+            let middle = same.midpoint(other);
+            if is_behind(middle) { other = middle } else { same = middle }
+        }
+        return places.get(other.saturating_sub(1)).copied();
+    }
+    let path = merge_key(original.as_ref()?)?;
+    Some((yaml::locate(text, &path).unwrap_or(Position::START), "a merge key (`<<`)"))
+}
+
+/// Where these characters are, and what each may be.
+fn indicators(text: &str) -> impl Iterator<Item = (Position, &'static str)> {
+    let lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate();
+    lines.flat_map(|(line, content)| {
+        content.chars().enumerate().filter_map(move |(column, c)| {
+            let (_, what, _) = INDICATORS.iter().find(|(indicator, ..)| *indicator == c)?;
+            Some((Position { line: line + 1, column: column + 1 }, *what))
+        })
+    })
+}
+
+/// The path of a key that would have its mapping take over another one.
+fn merge_key(value: &Value) -> Option<Vec<Step>> {
+    let below = |step: Step, value| {
+        let path = merge_key(value)?;
+        Some([vec![step], path].concat())
+    };
+    match value {
+        Value::Object(entries) if entries.contains_key("<<") => Some(vec![Step::Name("<<".to_owned())]),
+        Value::Object(entries) => entries.iter().find_map(|(name, value)| below(key(name), value)),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, value)| below(Step::Index(index), value))
+        }
+        _ => None,
+    }
 }
 
 fn deeper_than(value: &Value, limit: usize) -> bool {
@@ -600,11 +640,53 @@ active_intents:
         let deep = format!("active_intents:\n  - id: a\n    x: {}{}", "[".repeat(20), "]".repeat(20));
         assert!(IntentFile::parse(&deep).is_err());
         assert!(parse("active_intents: []").intents.is_empty());
-        // In quotes and in the middle of a text they are characters.
-        assert!(
-            IntentFile::parse("active_intents:\n  - name: \"&a *b !c\"\n    x: R&D *now* wait! << # *x\n")
-                .is_ok()
-        );
+    }
+
+    #[test]
+    fn only_what_the_parser_takes_for_an_alias_an_anchor_or_a_tag_is_refused() {
+        for text in [
+            r#"{name: "&a *b !c", x: 'it''s *b', y: "\\" }"#,
+            "{x: R&D *now* wait! <<} # *x &y !z",
+            "\n    name: Fix logins, *urgent*",
+            "\n    description: |\n      **Important**\n      *x\n      !y\n      &z\n    name: x",
+            "\n    description: >-\n      Folded, and\n      !Important",
+            "\n    name: in plain text\n      *over* lines\n      !x",
+            "\n    name: \"in quotes\n      *over* lines: *x\n      &y\"",
+            "\n    owned_scope: [src/**, '!x', \"*.md\", a,*b]",
+            "\n    name: a:*b [*c &d, !e",
+            "\n    # *x: !y\n    name: don't *stop* &now",
+        ] {
+            let text = format!("active_intents:\n  - {}\n", text.trim_start());
+            let is_plain = !text.contains("a,*b");
+            assert_eq!(entries(&text).is_ok(), is_plain, "{text}: {:?}", entries(&text));
+        }
+        let refused = |text: &str| told(&entries(text).unwrap_err());
+        let beyond = |at: &str, what: &str| {
+            format!("{at} {what} is not supported here: write the value itself, or put it in quotes")
+        };
+        for (text, at, what) in [
+            ("x: &a 1\nactive_intents: []\n", "1:4", "an anchor (`&`)"),
+            ("a: {x: &b [1]}\nactive_intents: []\n", "1:8", "an anchor (`&`)"),
+            ("a: &b {x: '*'}\nactive_intents: []\n", "1:4", "an anchor (`&`)"),
+            ("n: '*x'\na: [&b c, *b]\nactive_intents: []\n", "2:5", "an anchor (`&`)"),
+            ("&a active_intents: []\n", "1:1", "an anchor (`&`)"),
+            ("n: a*b\nactive_intents: *gone\n", "2:17", "an alias (`*`)"),
+            ("active_intents:\n  - name: *urgent* logins\n", "2:11", "an alias (`*`)"),
+            ("active_intents: !x []\n", "1:17", "a tag (`!`)"),
+            ("n: hm!\nactive_intents: [{id: !!str 5}]\n", "2:23", "a tag (`!`)"),
+            ("active_intents:\n  - id: !x a\n    x: [! b]\n", "3:9", "a tag (`!`)"),
+            ("active_intents:\n  - x: {<<: {id: a}}\n", "2:9", "a merge key (`<<`)"),
+            ("\u{feff}x: &a 1\nactive_intents: []\n", "1:4", "an anchor (`&`)"),
+        ] {
+            assert_eq!(refused(text), beyond(at, what), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_such_characters_take_no_time() {
+        let text = format!("active_intents:\n  - x: |\n{}", "      *&!\n".repeat(25_000));
+        assert!(entries(&text).is_ok());
+        assert!(entries(&format!("{text}    y: *x\n")).is_err());
     }
 
     #[test]
