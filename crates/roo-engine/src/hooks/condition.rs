@@ -24,18 +24,33 @@ impl Condition {
         &self.text
     }
 
+    /// The name of the tool that it asks for; none where every call passes, and for tools of servers.
+    pub(super) fn built_in_tool(&self) -> Option<&str> {
+        let (tool, rule) = self.parts();
+        rule.map(|_| tool).filter(|tool| !is_of_server(tool))
+    }
+
+    /// The name of the tool, and the rule in the brackets behind it; no rule where they are not closed.
+    fn parts(&self) -> (&str, Option<&str>) {
+        match self.text.split_once('(') {
+            Some((tool, rest)) => (tool.trim(), rest.trim_end().strip_suffix(')').map(str::trim)),
+            None => (self.text.trim(), Some("")),
+        }
+    }
+
     /// Returns whether a call may fit: by the names of its tool and its input in the contract's form. `roots` are
     /// the directories from which paths are meant.
     pub fn fits(&self, names: &[&str], input: &Value, roots: &[&Path]) -> bool {
-        let (tool, rule) = match self.text.split_once('(') {
-            Some((tool, rest)) => (tool.trim(), rest.trim_end().strip_suffix(')').map(str::trim)),
-            None => (self.text.trim(), Some("")),
-        };
+        let (tool, rule) = self.parts();
         let Some(rule) = rule else { return true };
         // Rules for reading and editing bind all tools that read or edit.
         let stands_for = |name: &&str| match tool {
             "Edit" => matches!(*name, "Edit" | "MultiEdit" | "Write" | "NotebookEdit"),
             "Read" => matches!(*name, "Read" | "Grep" | "Glob" | "LS"),
+            // A server stands for all of its tools, and only in names of servers' tools does `*` mean something.
+            tool if is_of_server(tool) => {
+                glob(tool, name) || name.strip_prefix(tool).is_some_and(|rest| rest.starts_with("__"))
+            }
             tool => *name == tool,
         };
         if !names.iter().any(stands_for) {
@@ -53,6 +68,10 @@ impl Condition {
         }
         text("subagent_type").is_none_or(|kind| glob(rule, kind))
     }
+}
+
+fn is_of_server(tool: &str) -> bool {
+    tool.starts_with("mcp__")
 }
 
 /// Returns whether one of the commands in a line may fit.
@@ -158,6 +177,22 @@ mod tests {
         assert!(bash("Bash(npm run build)", "npm run build") && !bash("Bash(npm run build)", "npm run"));
         assert!(bash("Bash", "x") && bash("Bash(*)", "x") && bash("execute_command(x *)", "x y"));
         assert!(!bash("Edit(*.rs)", "x"));
+    }
+
+    #[test]
+    fn a_server_stands_for_its_tools() {
+        let names = |rule: &str| {
+            let tools = ["mcp__github__create", "mcp__github__get_issue", "mcp__github_two__get", "Bash"];
+            tools.into_iter().filter(|tool| fits(rule, &[*tool], &json!({}))).collect::<Vec<_>>()
+        };
+        let both = ["mcp__github__create", "mcp__github__get_issue"];
+        assert_eq!(names("mcp__github"), both);
+        assert_eq!(names("mcp__github__*"), both);
+        assert_eq!(names("mcp__github(*)"), both);
+        assert_eq!(names("mcp__github__get_*"), both[1..]);
+        assert_eq!(names("mcp__github__create"), both[..1]);
+        assert_eq!(names("mcp__git"), [""; 0]);
+        assert_eq!(names("Ba*"), [""; 0]);
     }
 
     #[test]

@@ -303,11 +303,17 @@ impl HookFileReader<'_> {
 
     /// Points out a matcher that nothing can match.
     fn doubt(&mut self, event: EventName, matcher: &Matcher, path: &[Step]) {
-        let Matcher::Names(names) = matcher else {
-            if event.compared() == Compared::Nothing && !matches!(matcher, Matcher::All) {
-                self.problems.warning(path, format!("{event} has no matcher: its hooks always run"));
+        let names = match matcher {
+            Matcher::Names(names) => names,
+            Matcher::Pattern(pattern) if event.compared() == Compared::Tool => {
+                return self.doubt_pattern(matcher, pattern.as_str(), path);
             }
-            return;
+            matcher => {
+                if event.compared() == Compared::Nothing && !matches!(matcher, Matcher::All) {
+                    self.problems.warning(path, format!("{event} has no matcher: its hooks always run"));
+                }
+                return;
+            }
         };
         for name in names {
             let shown = exact_line(name);
@@ -329,6 +335,45 @@ impl HookFileReader<'_> {
             };
             self.problems.warning(path, message);
         }
+    }
+
+    /// Points out a pattern that no built-in tool matches and that names no tools of servers.
+    fn doubt_pattern(&mut self, matcher: &Matcher, pattern: &str, path: &[Step]) {
+        let names = tool_names::all();
+        let matches_one = matcher.first(names.iter().map(|(name, _)| *name)).is_some();
+        if matches_one || pattern.contains("mcp") {
+            return;
+        }
+        let shown = exact_line(pattern);
+        let is_rule = pattern.split_once('(').is_some_and(|(tool, rest)| {
+            tool_names::is_known(tool.trim_start_matches('^')) && rest.contains(')')
+        });
+        let message = match is_rule {
+            true => format!(
+                "the matcher '{shown}' matches no tool: it is a pattern for the tool's name alone; a rule such as \
+                 `Bash(git *)` goes into the hook's `if`"
+            ),
+            false => format!(
+                "the matcher '{shown}' matches no built-in tool; tools of servers are named `mcp__server__tool`"
+            ),
+        };
+        self.problems.warning(path, message);
+    }
+
+    /// Points out a condition that asks for no known tool.
+    fn doubt_condition(&mut self, condition: &Placed<String>) {
+        let parsed = Condition::parse(condition.value.as_str());
+        let Some(tool) = parsed.built_in_tool().filter(|tool| !tool_names::is_known(tool)) else { return };
+        let shown = exact_line(tool);
+        if tool_names::never_comes(tool) {
+            let message = format!("the tool '{shown}' is not supported, so the hook never runs");
+            self.problems.warning(&condition.path, message);
+            return;
+        }
+        let names = tool_names::all();
+        let meant = misspelling::meant(tool, names.iter().map(|(name, _)| *name));
+        let message = format!("there is no tool '{shown}', so the hook never runs{}", did_you_mean(meant));
+        self.problems.warning(&condition.path, message);
     }
 
     /// One hook; none when something in it is wrong.
@@ -374,11 +419,13 @@ impl HookFileReader<'_> {
             EventName::SessionEnd => timeout.min(Duration::from_secs(60)),
             _ => timeout,
         });
-        if let Some(condition) = &entry.condition
-            && event.compared() != Compared::Tool
-        {
-            let message = format!("`if` applies to tools, and {event} has none: the hook never runs");
-            self.problems.error(&condition.path, message);
+        if let Some(condition) = &entry.condition {
+            if event.compared() == Compared::Tool {
+                self.doubt_condition(condition);
+            } else {
+                let message = format!("`if` applies to tools, and {event} has none: the hook never runs");
+                self.problems.error(&condition.path, message);
+            }
         }
         if let Some(shell) = entry.shell.filter(|shell| shell.value != "bash") {
             self.problems.error(&shell.path, "the only supported shell is `bash`");

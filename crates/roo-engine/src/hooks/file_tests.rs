@@ -183,12 +183,35 @@ fn events_and_matchers_are_checked() {
     check("PreToolUse", json!("Bsh"), 1, "there is no tool 'Bsh'");
     check("PreToolUse", json!("WebFetch"), 1, "is not supported");
     check("PreToolUse", json!("mcp__memory"), 1, "`mcp__memory__.*` matches all tools of that server");
+    check("PreToolUse", json!("Bash(git *)"), 1, "a rule such as `Bash(git *)` goes into the hook's `if`");
+    check("PreToolUse", json!("^create_"), 1, "matches no built-in tool");
+    check("PreToolUse", json!("^(?!Bash$)"), 1, "");
+    check("PreToolUse", json!("(Multi)?Edit"), 1, "");
     check("SessionStart", json!("startup|resume"), 1, "");
     check("SessionStart", json!("start"), 1, "'start' never occurs for this event");
     check("SubagentStop", json!("code"), 1, "");
     check("Stop", json!("Bash"), 1, "Stop has no matcher");
     check("Stop", json!("^x"), 1, "Stop has no matcher");
     check("Stop", json!("*"), 1, "");
+}
+
+#[test]
+fn a_condition_that_fits_no_tool_is_told() {
+    let told = |condition: &str| {
+        let hook = json!({ "type": "command", "command": "x", "if": condition });
+        let file = parse(&one("PreToolUse", Value::Null, hook));
+        assert_eq!(file.hooks.len(), 1);
+        file.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
+    };
+    for fits in
+        ["Bash", "Bash(git *)", "Edit(src/**)", "write_to_file", "mcp__github", "mcp__github__*", "Bash(x"]
+    {
+        assert_eq!(told(fits), "", "{fits}");
+    }
+    let never = "so the hook never runs";
+    assert_eq!(told("bash(git *)"), format!("there is no tool 'bash', {never}; did you mean `Bash`?"));
+    assert_eq!(told("Deploy"), format!("there is no tool 'Deploy', {never}"));
+    assert_eq!(told("WebFetch(x)"), format!("the tool 'WebFetch' is not supported, {never}"));
 }
 
 #[test]
