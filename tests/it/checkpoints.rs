@@ -155,6 +155,49 @@ fn moved_files_are_put_back_and_moved_again() {
     assert_eq!(texts(&project.folder()), moved);
 }
 
+/// Edits a line, and writes a file.
+const EDITS: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: a.txt }] } }]
+  - calls:
+      - tool: search_and_replace
+        params: { path: a.txt, search: "three", replace: "of  the model" }
+      - tool: write_to_file
+        params: { path: b.txt, content: "new  file\n" }
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn what_a_formatter_makes_of_an_edit_is_part_of_it() {
+    let text = "one\ntwo\nthree\nfour\nby  hand\n";
+    let project = Project::outside_temp(&[("a.txt", text)]);
+    let hook = json!({ "type": "command", "command": "sed -i 's/  */ /g' *.txt" });
+    let hooks = json!({ "hooks": { "PostToolUse": [{ "matcher": "Edit|Write", "hooks": [hook] }] } });
+    fs::write(project.beside("config/roo-lsp/hooks.json"), hooks.to_string()).unwrap();
+    let task = play(&project, EDITS);
+    let after = texts(&project.folder());
+    assert_eq!(after["a.txt"], "one\ntwo\nof the model\nfour\nby hand\n");
+
+    let blame = project.succeed(&["trace", "blame", "a.txt"]);
+    let by_model =
+        |line: &str| blame.lines().any(|found| found.contains("scripted") && found.ends_with(line));
+    assert!(by_model("| of the model") && !by_model("| by hand") && !by_model("| four"), "{blame}");
+    let blame = project.succeed(&["trace", "blame", "b.txt"]);
+    assert!(blame.contains("scripted"), "{blame}");
+    let trace = project.succeed(&["trace", "query", "--json"]);
+    assert!(trace.contains(r#""tool_call":"hook""#), "{trace}");
+    project.succeed(&["trace", "verify"]);
+
+    let shown = project.succeed(&["tasks", "diff", &task]);
+    assert!(shown.contains("+of the model") && !shown.contains("not in the file"), "{shown}");
+    let first = number(&checkpoints(&project, &task)[0]);
+    project.succeed(&["tasks", "restore", &task, &first, "--yes"]);
+    assert_eq!(
+        texts(&project.folder()).into_iter().collect::<Vec<_>>(),
+        [("a.txt".to_owned(), text.to_owned())]
+    );
+}
+
 /// Moves what an intent owns to names that it may not have, and to one that it may.
 const FORBIDDEN_MOVES: &str = r#"
 turns:

@@ -315,6 +315,10 @@ fn pieces(
 ) -> Vec<Arc<Piece>> {
     let Some(own) = record.own().filter(|_| detail.mutation.is_none()) else { return vec![] };
     let Some(conversation) = file.conversations.first() else { return vec![] };
+    // What a hook made of lines of others is nobody's that is known.
+    if conversation.contributor.as_ref().is_some_and(|contributor| contributor.kind == Author::Unknown) {
+        return vec![];
+    }
     let attribution = Arc::new(Attribution {
         seq: own.seq,
         at: record.timestamp.clone(),

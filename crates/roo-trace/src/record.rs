@@ -241,8 +241,8 @@ pub struct FileChange {
     pub before: Side,
     /// Content after.
     pub after: Side,
-    /// Author of the difference: [`Author::Ai`], [`Author::Human`] for what its user made of it, or [`Author::Mixed`] where
-    /// the two can't be told apart.
+    /// Author of the difference: [`Author::Ai`], [`Author::Human`] for what its user made of it, [`Author::Mixed`] where
+    /// the two can't be told apart, or [`Author::Unknown`] for what a hook made of lines of others.
     pub author: Author,
 }
 
@@ -497,7 +497,7 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &Com
             url: Some(task),
             contributor: Some(Contributor {
                 kind: change.author,
-                model_id: (change.author != Author::Human)
+                model_id: matches!(change.author, Author::Ai | Author::Mixed)
                     .then(|| Some(bounded(entry.model.as_deref()?, value::NAME).into_owned()))
                     .flatten(),
             }),

@@ -166,6 +166,21 @@ pub(super) async fn done(
     }
 }
 
+/// Hooks changed files that the call has just written.
+pub(super) fn changed_by_hooks(
+    audit_record: AuditRecord,
+    files: Vec<FileChange>,
+    services: &Arc<EngineServices>,
+) {
+    let entry = Entry {
+        tool_call: "hook".to_owned(),
+        decision: Decision { by: "hook".to_owned(), ..Decision::default() },
+        files: files.into_iter().take(COMMAND_FILES).map(without_large_texts).collect(),
+        ..audit_record.entry
+    };
+    write_beside(&AuditRecord { entry, ..audit_record }, services);
+}
+
 /// A change of a file, with the digests alone where its texts are too large to be compared.
 fn without_large_texts(mut change: FileChange) -> FileChange {
     let is_large = |side: &Side| matches!(side, Side::Text { text, .. } if text.len() > COMMAND_TEXT);

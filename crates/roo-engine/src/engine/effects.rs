@@ -21,6 +21,7 @@ use super::defect;
 use super::edit_problems::ProblemsBefore;
 use super::effect_context::EffectContext;
 use super::gather;
+use super::hook_changes::{FilesBeforeHooks, HookChanges};
 use super::hook_dispatch::HookDispatch;
 use super::instructions::{Governed, Instructions, ToolSources, definitions_size};
 use super::journal::{Journal, LiveId};
@@ -45,8 +46,8 @@ use crate::policy::{
 use crate::project_info;
 use crate::server_tools::ServerTools;
 use crate::tool_run::{
-    BackgroundCommands, BinaryContents, CommandLimits, Outcome, SavedFile, TaskBrowser, ToolContext,
-    missing_directories, recorded,
+    BackgroundCommands, BinaryContents, CommandLimits, FileDetails, Outcome, SavedFile, TaskBrowser,
+    ToolContext, missing_directories, recorded,
 };
 use crate::tools;
 use roo_browser::WebHost;
@@ -332,20 +333,16 @@ impl ToolRun {
                 let took = begun.elapsed();
                 tell_language_servers(&outcome.changes, &around.services);
                 leave_out_unseen(&mut outcome, &seen);
-                if !outcome.changes.is_empty() && !around.services.is_worktree {
-                    let (changes, context) = (outcome.changes.clone(), Arc::clone(&context));
-                    let (services, task) = (Arc::clone(&around.services), task.clone());
-                    let mut details = std::mem::take(&mut outcome.details);
-                    made.into_iter().for_each(|(path, number)| details.add_directories(path, number));
-                    let binaries = std::mem::take(&mut outcome.binaries);
-                    let record = move || {
-                        let mask = context.mask();
-                        let recorded = recorded(&changes, &details, &mask);
-                        (recorded, services.checkpoints.save(&task, &changes, &details, &binaries, &mask))
-                    };
-                    // Only a runtime that is ending runs nothing more.
-                    (outcome.recorded, outcome.saved) =
-                        roo_durable::spawn_blocking(record).await.unwrap_or_default();
+                let saver = (!outcome.changes.is_empty() && !around.services.is_worktree).then(|| {
+                    made.into_iter().for_each(|(path, number)| outcome.details.add_directories(path, number));
+                    ChangeSaver::new(&task, &mut outcome, &context, &around.services)
+                });
+                let mut before_hooks = None;
+                if let Some(saver) = &saver {
+                    saver.save(outcome.changes.clone(), &mut outcome).await;
+                    if hook_dispatch.hears_of_results().await {
+                        before_hooks = saver.before_hooks(&outcome).await.zip(audit_record.clone());
+                    }
                 }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
@@ -354,6 +351,9 @@ impl ToolRun {
                 let _ = around.cancel.run_until_cancelled(before.tell(&mut outcome, &around.services)).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
                     messages = hook_dispatch.after(call, &mut outcome, took).await;
+                }
+                if let (Some(saver), Some((before, audit_record))) = (saver, before_hooks) {
+                    saver.save_changes_of_hooks(before, audit_record, &mut outcome).await;
                 }
                 outcome
             }
@@ -372,6 +372,70 @@ impl ToolRun {
         }
         if let Some((id, audit_record)) = background {
             follow_command(id, &task, &context, audit_record, &around, &reporter).await;
+        }
+    }
+}
+
+/// Saves the changes of a call for its checkpoint and the log.
+struct ChangeSaver {
+    task: TaskId,
+    context: Arc<ToolContext>,
+    services: Arc<EngineServices>,
+    details: Arc<FileDetails>,
+    binaries: Arc<BinaryContents>,
+}
+
+impl ChangeSaver {
+    /// For the changes of this outcome, from which it takes what nobody else needs.
+    fn new(
+        task: &TaskId,
+        outcome: &mut Outcome,
+        context: &Arc<ToolContext>,
+        services: &Arc<EngineServices>,
+    ) -> Self {
+        Self {
+            task: task.clone(),
+            context: Arc::clone(context),
+            services: Arc::clone(services),
+            details: Arc::new(std::mem::take(&mut outcome.details)),
+            binaries: Arc::new(std::mem::take(&mut outcome.binaries)),
+        }
+    }
+
+    async fn save(&self, changes: Vec<FileChange>, outcome: &mut Outcome) {
+        let (context, services, task) =
+            (Arc::clone(&self.context), Arc::clone(&self.services), self.task.clone());
+        let (details, binaries) = (Arc::clone(&self.details), Arc::clone(&self.binaries));
+        let record = move || {
+            let mask = context.mask();
+            let recorded = recorded(&changes, &details, &mask);
+            (recorded, services.checkpoints.save(&task, &changes, &details, &binaries, &mask))
+        };
+        // Only a runtime that is ending runs nothing more.
+        (outcome.recorded, outcome.saved) = roo_durable::spawn_blocking(record).await.unwrap_or_default();
+    }
+
+    /// Looks at the files before hooks hear of the call.
+    async fn before_hooks(&self, outcome: &Outcome) -> Option<FilesBeforeHooks> {
+        let (changes, services) = (outcome.changes.clone(), Arc::clone(&self.services));
+        let look = move || FilesBeforeHooks::new(changes, &services.workspace);
+        roo_durable::spawn_blocking(look).await.ok()
+    }
+
+    /// Takes what hooks have changed since for a part of the call's change, as a formatter's work is, and records it.
+    async fn save_changes_of_hooks(
+        &self,
+        before: FilesBeforeHooks,
+        audit_record: AuditRecord,
+        outcome: &mut Outcome,
+    ) {
+        let services = Arc::clone(&self.services);
+        let compare = move || before.compare(&services.workspace);
+        let found = roo_durable::spawn_blocking(compare).await.ok().flatten();
+        if let Some(HookChanges { together, by_hooks }) = found {
+            tell_language_servers(&by_hooks, &self.services);
+            self.save(together, outcome).await;
+            audit::changed_by_hooks(audit_record, by_hooks, &self.services);
         }
     }
 }

@@ -109,6 +109,11 @@ impl HookDispatch {
         UserHookContext { hooks, hook_context, ends: self.ends, continuations: self.continuations }
     }
 
+    /// Returns whether hooks hear of tools that have run.
+    pub(super) async fn hears_of_results(&self) -> bool {
+        hooks_of(&self.services).await.has(EventName::PostToolUse)
+    }
+
     /// After a tool has run: its text may become another one.
     pub(super) async fn after(&self, call: &ToolCall, outcome: &mut Outcome, took: Duration) -> HookMessages {
         let mut messages = HookMessages::default();

@@ -27,6 +27,7 @@ mod exports;
 mod forks;
 mod gather;
 mod history;
+mod hook_changes;
 mod hook_dispatch;
 mod imports;
 mod instructions;
