@@ -216,6 +216,41 @@ fn three_branches_change_one_file_and_merge_or_are_shown_the_conflict() {
 }
 
 #[test]
+fn a_file_that_a_branch_renamed_keeps_what_is_known_of_its_lines() {
+    let patch =
+        "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-nine\n+NINE\n*** End Patch\n";
+    let renames = json!({ "tool": "apply_patch", "params": { "patch": patch } });
+    let other = json!({ "tool": "write_to_file", "params": { "path": "c.txt", "content": "new\n" } });
+    let home = home(
+        &[
+            delegates(&[("code", "The first"), ("debug", "The second")]),
+            turn("code", "Do it: The first", &vec![read(), renames, completes("First.")]),
+            turn("debug", "Do it: The second", &vec![other, completes("Second.")]),
+            turn("orchestrator", "Second.", &vec![completes("All.")]),
+        ],
+        AUTO_AND_WRITE,
+    );
+    let (mut client, root) = start(&home);
+    assert_eq!(end(&mut client), "All.");
+    let query = client.request("roo/trace/query", json!({ "path": "b.txt" }));
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("b.txt")).unwrap(), lines(&[(9, "NINE")]));
+    assert!(!home.work("a.txt").exists());
+    let told = results(&home.log(&root), "attempt_completion");
+    assert!(
+        told.iter().any(|text| text.starts_with("Your changes were merged into the workspace:")),
+        "{told:?}"
+    );
+    let own = &query["records"][0]["metadata"]["dev.roo-lsp"];
+    assert_eq!(own["old_path"], "a.txt", "{query}");
+    // Of nine lines, one is the model's.
+    let ranges = &query["records"][0]["files"][0]["conversations"][0]["ranges"];
+    let lines: Vec<_> =
+        ranges.as_array().unwrap().iter().map(|range| (&range["start_line"], &range["end_line"])).collect();
+    assert_eq!(lines, [(&json!(9), &json!(9))], "{query}");
+}
+
+#[test]
 fn only_the_merge_is_asked_about_and_what_is_refused_is_kept() {
     let home = home(
         &[

@@ -1,6 +1,7 @@
 //! Judging the merge of a branch's work tree: what the branch changed there is put together with what the folder holds now,
 //! file by file, and judged as one edit.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,10 +24,13 @@ use roo_model::prompts::replies;
 use roo_protocol::ids::Urid;
 use roo_text::merge::{Merge, SideNames};
 use roo_text::render::exact_line;
-use roo_workspace::{FileEdit, Purpose, ReadError};
+use roo_workspace::{FileEdit, Purpose, ReadError, Resolved};
 
 /// The most files that one merge changes.
 const MOST_FILES: usize = 1000;
+
+/// The most pairs of a deleted and a created file that are compared.
+const MOST_COMPARED: usize = 10_000;
 
 /// Time limit for all that git does for a merge.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -84,14 +88,16 @@ impl Gate {
         if snapshot == source.base && source.conflict_bases.is_empty() && left_out.is_empty() {
             return Ok(unchanged);
         }
-        let touched = edits.iter().map(|edit| {
-            let access = if edit.after().is_none() { Access::Remove } else { Access::Write };
-            (edit.file(), access)
+        let touched = edits.iter().flat_map(|edit| {
+            let is_removed = edit.after().is_none() || edit.moved_to().is_some();
+            let access = if is_removed { Access::Remove } else { Access::Write };
+            [(edit.file(), access)].into_iter().chain(edit.moved_to().map(|to| (to, Access::Write)))
         });
         let examined = self.examine_places(call_context, ToolName::WriteToFile, touched)?;
         for edit in &edits {
             if let Some(after) = edit.after() {
-                self.refuse_masks(&edit.file().display(), edit.before(), after)?;
+                let name = edit.moved_to().unwrap_or(edit.file()).display();
+                self.refuse_masks(&name, edit.before(), after)?;
             }
         }
         let merge = PlannedMerge { snapshot, left_out };
@@ -154,6 +160,7 @@ impl Gate {
                 },
             )?;
         }
+        proposal.edits = pair_moves(proposal.edits);
         Ok(proposal)
     }
 
@@ -240,6 +247,90 @@ impl Gate {
             }
         }
         Ok(())
+    }
+}
+
+/// Takes a file that is deleted and one that is created with most of its lines for one that is moved, as what is known of
+/// the lines goes with it then.
+fn pair_moves(mut edits: Vec<FileEdit>) -> Vec<FileEdit> {
+    let (mut deleted, mut created) = (Vec::new(), Vec::new());
+    for (index, edit) in edits.iter().enumerate() {
+        match edit {
+            FileEdit::Delete { before, .. } => deleted.push((index, LineCounts::new(before))),
+            FileEdit::Create { text, .. } => created.push((index, LineCounts::new(text))),
+            _ => {}
+        }
+    }
+    if deleted.len() * created.len() > MOST_COMPARED {
+        return edits;
+    }
+    let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
+    for (from, before) in &deleted {
+        for (to, after) in &created {
+            if before.is_most_of(after) && can_be_moved(edits[*from].file(), edits[*to].file()) {
+                pairs.push((before.shared(after), *from, *to));
+            }
+        }
+    }
+    // The likest first, and of those the first in the order of paths.
+    pairs.sort_by_key(|(shared, from, to)| (std::cmp::Reverse(*shared), *from, *to));
+    let mut gone = BTreeSet::new();
+    let mut paired = BTreeSet::new();
+    for (_, from, to) in pairs {
+        if gone.contains(&from) || !paired.insert(to) {
+            continue;
+        }
+        gone.insert(from);
+        if let (FileEdit::Delete { file, before }, FileEdit::Create { file: target, text, .. }) =
+            (&edits[from], &edits[to])
+        {
+            edits[to] = FileEdit::Move {
+                from: file.clone(),
+                to: target.clone(),
+                before: before.clone(),
+                after: text.clone(),
+            };
+        }
+    }
+    let mut index = 0;
+    edits.retain(|_| {
+        index += 1;
+        !gone.contains(&(index - 1))
+    });
+    edits
+}
+
+/// Returns whether one edit can move a file there: within a folder, and neither is to be a directory of the other.
+fn can_be_moved(from: &Resolved, to: &Resolved) -> bool {
+    let (one, other) = (from.absolute(), to.absolute());
+    from.location() == to.location() && !one.starts_with(other) && !other.starts_with(one)
+}
+
+/// The lines of a text that say something, with how often each is in it.
+struct LineCounts<'a> {
+    counts: HashMap<&'a str, usize>,
+    total: usize,
+}
+
+impl<'a> LineCounts<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let lines = text.lines().filter(|line| line.contains(char::is_alphanumeric));
+        lines.for_each(|line| *counts.entry(line).or_default() += 1);
+        Self { total: counts.values().sum(), counts }
+    }
+
+    /// Number of lines that both have.
+    fn shared(&self, other: &Self) -> usize {
+        let shared =
+            |(line, count): (&&str, &usize)| other.counts.get(line).map_or(0, |there| *count.min(there));
+        self.counts.iter().map(shared).sum()
+    }
+
+    /// Returns whether more than half of the lines of both are the same.
+    fn is_most_of(&self, other: &Self) -> bool {
+        let most = self.total.max(other.total);
+        self.shared(other) * 2 > most
     }
 }
 
@@ -385,6 +476,15 @@ mod tests {
         assert!(merged(None, Some("x\n"), Some("y\n")).starts_with("conflict: line 1 of"));
         assert!(merged(Some("a\n"), Some("b\n"), None).ends_with("it is back in your worktree\nb\n"));
         assert!(merged(Some("a\n"), None, Some("b\n")).contains("others have deleted it"));
+    }
+
+    #[test]
+    fn a_text_with_most_of_the_lines_of_another_is_its_new_version() {
+        let is_most = |one: &str, other: &str| LineCounts::new(one).is_most_of(&LineCounts::new(other));
+        assert!(is_most("a\nb\nc\n", "a\nb\nd\n"));
+        assert!(!is_most("a\nb\n", "a\nc\n") && !is_most("a\n", "a\nb\nc\n"));
+        assert!(!is_most("}\n}\n", "}\n}\n") && !is_most("", ""));
+        assert!(!is_most("a\nb\nc\n", "a\na\na\n"));
     }
 
     #[test]
