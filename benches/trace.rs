@@ -45,6 +45,7 @@ fn entry(number: usize, files: Vec<FileChange>) -> Entry {
         commit: None,
         violations: vec![],
         server_call: None,
+        requested: None,
         claimed: None,
     }
 }

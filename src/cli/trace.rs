@@ -158,6 +158,9 @@ pub(super) fn line_of(record: &Record) -> String {
             line.push_str(" (you)");
         }
     }
+    for path in own.requested.iter().flat_map(|requested| &requested.paths) {
+        let _ = write!(line, "  {path}");
+    }
     if let Some(code) = own.command.as_ref().and_then(|command| command.exit_code) {
         let _ = write!(line, "  exit code {code}");
     }

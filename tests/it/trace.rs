@@ -10,6 +10,7 @@ use roo_trace::record::{
     Author, CommandRun, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Side,
 };
 use roo_trace::{ComparableForms, Ledger, Setup};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::project::Project;
@@ -41,6 +42,7 @@ fn entry(outcome: Outcome, files: Vec<FileChange>) -> Entry {
         command: None,
         violations: vec![],
         server_call: None,
+        requested: None,
         claimed: None,
         commit: None,
     }
@@ -214,4 +216,67 @@ fn the_workspace_has_a_map_of_intents() {
         "{map}"
     );
     assert!(map.ends_with("last: seq 1)\n"), "{map}");
+}
+
+/// Asks for what is refused by a rule or by its user, in every kind.
+const REFUSED: &str = r##"
+turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: GONE } }]
+  - calls: [{ tool: select_active_intent, params: { intent_id: A } }]
+  - calls: [{ tool: write_to_file, params: { path: docs/a.md, content: "x\n" } }]
+  - calls: [{ tool: read_file, params: { files: [{ path: private.txt }] } }]
+  - calls: [{ tool: write_to_file, params: { path: src/b.txt, content: "x\n" } }]
+  - calls: [{ tool: execute_command, params: { command: "rm src/c.txt" } }]
+  - calls: [{ tool: request_scope_expansion, params: { patterns: "docs/**", reason: "For the manual" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"##;
+
+#[test]
+fn each_refusal_is_found_by_what_it_was_about() {
+    let intents = "active_intents:\n  - { id: A, name: a, status: IN_PROGRESS, owned_scope: ['src/**'] }\n";
+    let files = [
+        (".orchestration/active_intents.yaml", intents),
+        (".rooignore", "private.txt\n"),
+        ("private.txt", "p\n"),
+        ("src/c.txt", "c\n"),
+    ];
+    let project = Project::new(&files);
+    project.script(REFUSED);
+    let run = |on_ask: &str| {
+        let mut command = project.program();
+        let command = command.args(["run", "Go.", "--script"]).arg(project.beside("script.yaml")).arg(on_ask);
+        command.output().unwrap()
+    };
+    let output = run("--on-ask=deny");
+    let query = |more: &[&str]| {
+        let found = project.succeed(&[&["trace", "query", "--json"][..], more].concat());
+        let own = |line: &str| {
+            let record: Value = serde_json::from_str(line).unwrap();
+            let own = &record["metadata"]["dev.roo-lsp"];
+            assert!(own["outcome"] != "denied" || record["files"] == json!([]), "{record}");
+            format!("{} by {}", own["tool_call"].as_str().unwrap(), own["decision"]["by"].as_str().unwrap())
+        };
+        found.lines().map(own).collect::<Vec<_>>()
+    };
+    let expected = [
+        "select_active_intent by rule",
+        "write_to_file by rule",
+        "read_file by rule",
+        "write_to_file by user",
+        "execute_command by user",
+        "request_scope_expansion by user",
+    ];
+    assert_eq!(query(&["--outcome", "denied"]), expected, "{output:?}");
+    let about = |path: &str| query(&["--outcome", "denied", "--path", path]);
+    assert_eq!(about("docs/a.md"), ["write_to_file by rule"]);
+    assert_eq!(about("private.txt"), ["read_file by rule"]);
+    assert_eq!(about("src"), ["write_to_file by user"]);
+    assert_eq!(about("docs"), ["write_to_file by rule", "request_scope_expansion by user"]);
+    let all = project.succeed(&["trace", "query", "--outcome", "denied", "--json"]);
+    let digest = roo_protocol::ids::Digest::of("rm src/c.txt").to_string();
+    assert!(all.contains(&format!(r#""requested":{{"command":"{digest}"}}"#)), "{all}");
+
+    run("--on-ask=allow");
+    assert_eq!(query(&["--outcome", "ok", "--path", "docs"]), ["request_scope_expansion by user"]);
+    project.succeed(&["trace", "verify"]);
 }

@@ -114,6 +114,7 @@ pub(super) fn entry() -> Entry {
         commit: None,
         violations: vec![],
         server_call: None,
+        requested: None,
         claimed: None,
     }
 }

@@ -56,7 +56,8 @@ impl Filter {
         let about = |wanted: &str| {
             let changed = record.files.iter().map(|file| file.path.as_str()).chain(own.old_path.as_deref());
             let violated = own.violations.iter().map(|violation| violation.path.as_str());
-            changed.chain(violated).any(|path| below(wanted, path))
+            let requested = own.requested.iter().flat_map(|requested| &requested.paths).map(String::as_str);
+            changed.chain(violated).chain(requested).any(|path| below(wanted, path))
         };
         is(&self.intent, own.intent_id.as_deref())
             && begins(&self.task, &own.task)

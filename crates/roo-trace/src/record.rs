@@ -127,6 +127,17 @@ pub struct ServerCall {
     pub arguments: Digest,
 }
 
+/// Object of a call that was refused, or that changed what agents may do and no file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requested {
+    /// The paths or patterns that it named, relative to the first workspace folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Of the text of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Digest>,
+}
+
 /// A commit that a command made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitMade {
@@ -299,6 +310,8 @@ pub struct Entry {
     pub commit: Option<CommitMade>,
     /// The call of a server's tool.
     pub server_call: Option<ServerCall>,
+    /// Object of the call, where it was refused or changed what agents may do.
+    pub requested: Option<Requested>,
     /// Changes out of scope.
     pub violations: Vec<Violation>,
     /// Claims of the model.
@@ -401,6 +414,15 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
             .server_call
             .as_ref()
             .map(|call| ServerCall { tool: name(&call.tool), arguments: call.arguments }),
+        requested: entry.requested.as_ref().map(|requested| Requested {
+            paths: requested
+                .paths
+                .iter()
+                .take(value::LIST)
+                .map(|path| bounded(path, value::PATH).into_owned())
+                .collect(),
+            command: requested.command,
+        }),
         violations: entry
             .violations
             .iter()
@@ -716,6 +738,9 @@ pub struct Own {
     /// The call of a tool of an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_call: Option<ServerCall>,
+    /// Object of a call that was refused, or that changed what agents may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Requested>,
     /// Changes out of scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,

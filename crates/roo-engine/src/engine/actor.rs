@@ -40,7 +40,7 @@ use roo_model::prompts::replies;
 use roo_model::providers::Rendered;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::{OptionKind, QuestionKind};
-use roo_protocol::ids::{CommandId, Digest, TaskId};
+use roo_protocol::ids::{ApprovalId, CommandId, Digest, TaskId};
 use roo_protocol::task::{AnswerResult, PendingApproval, TaskState};
 use roo_protocol::tree::TreeNode;
 use roo_sandbox::exec::redaction::holds_secret;
@@ -834,7 +834,14 @@ impl Actor {
         self.settle_patches(&records);
         let state = self.tree.state();
         for record in &records {
+            let answered = self.answered_approval(record);
             self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
+            if let (Some(answered), Some(task)) = (answered, self.tree.task(&record.task_id))
+                && task.is_refused_by_user()
+            {
+                let services = self.services.for_task(&self.tree, task);
+                audit::refused_by_user(task, &self.tree, answered, &services);
+            }
             if record.event.is_decision() {
                 self.last_decision = record.seq;
                 self.undurable.get_or_insert(record.seq);
@@ -854,6 +861,13 @@ impl Actor {
             self.summarise();
         }
         Ok(())
+    }
+
+    /// The approval that a record answers, of which action it was, and who answered.
+    fn answered_approval<'a>(&self, record: &'a Record<Event>) -> Option<(ApprovalId, Digest, &'a str)> {
+        let Event::ApprovalResolved { approval_id, by, .. } = &record.event else { return None };
+        let asked = self.tree.task(&record.task_id)?.approval()?;
+        (asked.approval_id == *approval_id).then(|| (approval_id.clone(), asked.digest, by.as_str()))
     }
 
     /// Completes or undoes edits of several files that an earlier server has left: when their calls end here, since a call that is

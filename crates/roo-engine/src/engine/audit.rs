@@ -9,13 +9,14 @@ use super::task::{Decided, GivenApproval, Task};
 use super::tree::Tree;
 use crate::policy::{AuditRecord, PlannedEdit, RefusalRule, Review, post};
 use crate::tool_run::Outcome;
-use roo_catalog::{Effect, Invocation, ToolName};
+use roo_catalog::{Effect, Invocation, ToolCall, ToolName};
 use roo_durable::Record;
 use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::{Digest, TaskId, ToolCallId};
+use roo_protocol::ids::{ApprovalId, Digest, TaskId, ToolCallId};
 use roo_trace::record::{
-    Author, CommandRun, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side,
+    Author, CommandRun, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Requested, Side,
 };
+use roo_workspace::Purpose;
 
 /// The most files of one command that the trace tells of.
 const COMMAND_FILES: usize = 256;
@@ -26,10 +27,17 @@ const COMMAND_TEXT: usize = 1 << 20;
 /// conversation.
 pub(super) fn begin(task: &Task, tree: &Tree, services: &EngineServices) -> Option<AuditRecord> {
     let call = task.current_call()?;
-    let leaves_trace = matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External);
+    let leaves_trace = matches!(call.effect(), Effect::Write | Effect::Execute | Effect::External)
+        || call.is_of(ToolName::RequestScopeExpansion);
     if !leaves_trace && !task.merges() {
         return None;
     }
+    begin_refusal(task, tree, services)
+}
+
+/// Begins the audit record of the current call, should it be refused.
+pub(super) fn begin_refusal(task: &Task, tree: &Tree, services: &EngineServices) -> Option<AuditRecord> {
+    let call = task.current_call()?;
     let profile = services.settings.profiles.get(&task.settings.profile);
     let model = profile.map(|profile| {
         let name = profile.model.as_deref().unwrap_or("default");
@@ -80,6 +88,7 @@ fn entry(
         commit: None,
         violations: vec![],
         server_call: None,
+        requested: None,
         claimed: None,
     }
 }
@@ -87,22 +96,75 @@ fn entry(
 /// The gate refused the call.
 pub(super) async fn refused(
     mut audit_record: AuditRecord,
-    rule: RefusalRule,
-    mistake: bool,
+    call: &ToolCall,
+    (rule, mistake): (RefusalRule, bool),
     services: &Arc<EngineServices>,
 ) {
-    if mistake && !rule.traces_mistakes() {
+    // That a task goes on is no refusal of what it wanted to do.
+    if mistake && !rule.traces_mistakes() || rule == RefusalRule::HookContinue {
         return;
     }
     audit_record.entry.outcome = TraceOutcome::Denied;
     audit_record.entry.decision =
         Decision { by: "rule".to_owned(), rule: Some(rule.to_string()), ask: None, digest: None };
+    audit_record.entry.requested = requested(call, services);
     write(audit_record, services).await;
+}
+
+/// The user refused the current call of a task, when they were asked about this action.
+pub(super) fn refused_by_user(
+    task: &Task,
+    tree: &Tree,
+    (ask, digest, by): (ApprovalId, Digest, &str),
+    services: &Arc<EngineServices>,
+) {
+    let Some((mut audit_record, call)) = begin_refusal(task, tree, services).zip(task.current_call()) else {
+        return;
+    };
+    let entry = &mut audit_record.entry;
+    entry.outcome = TraceOutcome::Denied;
+    let rule = entry.decision.rule.take().map_or_else(|| by.to_owned(), |rule| format!("{rule} ({by})"));
+    entry.decision =
+        Decision { by: "user".to_owned(), rule: Some(rule), ask: Some(ask), digest: Some(digest) };
+    entry.requested = requested(call, services);
+    write_beside(&audit_record, services);
+}
+
+/// Returns the paths or the command that a call names.
+fn requested(call: &ToolCall, services: &EngineServices) -> Option<Requested> {
+    let invocation = roo_catalog::parse(call);
+    let mut command = None;
+    let named: Vec<String> = match &invocation {
+        Ok(Invocation::ExecuteCommand(execute)) => {
+            command = Some(Digest::of(&execute.command));
+            vec![]
+        }
+        // What it would own are patterns, and may be there as files or not.
+        Ok(Invocation::RequestScopeExpansion(expansion)) => {
+            return Some(Requested { paths: expansion.patterns.clone(), command });
+        }
+        Ok(Invocation::ReadFile(read)) => read.files.iter().map(|file| file.path.clone()).collect(),
+        Ok(edit) if !edit.edited_files().is_empty() => {
+            edit.edited_files().into_iter().map(str::to_owned).collect()
+        }
+        _ => {
+            let path = ["path", "file_path"].into_iter().find_map(|name| call.params.get(name)?.as_str());
+            path.map(str::to_owned).into_iter().collect()
+        }
+    };
+    let resolved = |path: String| {
+        let purposes = [Purpose::Read, Purpose::Write, Purpose::Directory];
+        let place = purposes.into_iter().find_map(|purpose| services.workspace.resolve(&path, purpose).ok());
+        place.map_or(path, |place| place.display())
+    };
+    let paths: Vec<String> = named.into_iter().map(resolved).collect();
+    (!paths.is_empty() || command.is_some()).then_some(Requested { paths, command })
 }
 
 /// The call has run, for the second time if it `is_restarted`. What only the hooks need is taken out of its outcome.
 pub(super) async fn done(
     audit_record: Option<AuditRecord>,
+    call: Option<&ToolCall>,
     outcome: &mut Outcome,
     is_restarted: bool,
     services: &Arc<EngineServices>,
@@ -126,8 +188,13 @@ pub(super) async fn done(
         ToolStatus::Denied => TraceOutcome::Denied,
         ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
+    let changes_scope = audit_record.entry.tool_call == ToolName::RequestScopeExpansion.as_str();
+    if changes_scope || audit_record.entry.outcome == TraceOutcome::Denied {
+        audit_record.entry.requested = call.and_then(|call| requested(call, services));
+    }
     // A write that changed nothing is none.
     let is_nothing = changes.is_empty()
+        && !changes_scope
         && audit_record.entry.command.is_none()
         && audit_record.entry.server_call.is_none();
     if is_nothing && audit_record.entry.outcome == TraceOutcome::Ok {

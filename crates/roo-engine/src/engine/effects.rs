@@ -346,7 +346,7 @@ impl ToolRun {
                 }
                 // What runs on is put down when it ends.
                 background = outcome.background.clone().map(|(id, _)| (id, audit_record.clone()));
-                audit::done(audit_record, &mut outcome, is_restarted, &around.services).await;
+                audit::done(audit_record, call.as_ref(), &mut outcome, is_restarted, &around.services).await;
                 // Nothing of the outcome is lost where this is cut off.
                 let _ = around.cancel.run_until_cancelled(before.tell(&mut outcome, &around.services)).await;
                 if let Some(call) = for_hooks.as_ref().or(call.as_ref()) {
@@ -507,7 +507,7 @@ async fn follow_command(
         let save = move || services.checkpoints.save(&task, &changes, &details, &binaries, &context.mask());
         outcome.saved = roo_durable::spawn_blocking(save).await.unwrap_or_default();
     }
-    audit::done(audit_record, &mut outcome, false, &around.services).await;
+    audit::done(audit_record, None, &mut outcome, false, &around.services).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);
@@ -548,7 +548,7 @@ impl GateRequest {
     ) -> Self {
         let settings = &task.settings;
         Self {
-            audit_record: audit::begin(task, tree, &around.services),
+            audit_record: audit::begin_refusal(task, tree, &around.services),
             call: task.call_to_judge().map(Cow::into_owned),
             mode,
             profile: settings.pinned.then(|| settings.profile.clone()),
@@ -639,7 +639,7 @@ impl GateRequest {
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(audit_record)) =
             (&outcome.decision, self.audit_record.clone())
         {
-            audit::refused(audit_record, *rule, *mistake, services).await;
+            audit::refused(audit_record, call, (*rule, *mistake), services).await;
         }
         outcome
     }

@@ -56,7 +56,7 @@ use roo_protocol::task::{
     TaskState, TodoItem, TodoStatus, ToolUsage, Usage,
 };
 
-use self::batch::{AskedApproval, Branch, CurrentCall, Stage, ToolBatch};
+use self::batch::{AskedApproval, Authorization, Branch, CurrentCall, Stage, ToolBatch};
 pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::choice::Choice;
@@ -419,6 +419,14 @@ impl Task {
 
     fn asked(&self) -> Option<&AskedApproval> {
         self.in_progress().and_then(CurrentCall::asked)
+    }
+
+    /// Returns whether the user has refused the current call, and it hasn't got its result yet.
+    pub(super) fn is_refused_by_user(&self) -> bool {
+        let is_refused = |current: &CurrentCall| {
+            matches!(current.stage, Stage::Authorization(Authorization::Refused { .. }))
+        };
+        self.in_progress().is_some_and(is_refused)
     }
 
     /// Reason why the current call may run; none before it is judged.

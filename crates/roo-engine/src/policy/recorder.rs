@@ -272,6 +272,7 @@ mod tests {
             commit: None,
             violations: vec![],
             server_call: None,
+            requested: None,
             claimed: None,
         }
     }

@@ -207,6 +207,7 @@ mod tests {
                 commit: None,
                 violations: vec![],
                 server_call: None,
+                requested: None,
                 claimed: None,
             };
             self.recorder().record(entry, None).unwrap();
