@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
@@ -44,14 +45,14 @@ fn users_hooks(project: &Project) -> PathBuf {
 }
 
 fn stop(project: &Project) -> Output {
+    fire(project, "Stop", &json!({}))
+}
+
+fn fire(project: &Project, event: &str, input: &Value) -> Output {
     let mut program = project.program();
-    program
-        .args(["hooks", "run", "Stop"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    program.args(["hooks", "run", event]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = program.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"{}").unwrap();
+    child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     output
@@ -137,4 +138,59 @@ fn a_hook_that_the_sandbox_stands_in_the_way_of_is_told_how_to_leave_it() {
     fs::write(users_hooks(&project), hooks("Stop", hook)).unwrap();
     let told = String::from_utf8(stop(&project).stdout).unwrap();
     assert!(told.contains("no such rule") && !told.contains("sandbox"), "{told}");
+}
+
+/// Programs and libraries in the home directory as an agent's code would replace them: a hook that started one of them would
+/// say nothing.
+const POISON: &str = "mkdir -p ~/.local/bin
+printf '#!/bin/sh\\nexit 0\\n' >~/.local/bin/guard
+site=$(python3 -m site --user-site)
+mkdir -p \"$site\"
+echo 'import os; os._exit(0)' >\"$site/poison.pth\"
+";
+
+#[test]
+fn a_hook_loads_nothing_that_a_command_or_an_earlier_hook_has_put_into_the_home_directory() {
+    let denies = "import sys; print('No.', file=sys.stderr); sys.exit(2)\n";
+    for has_libraries in [true, false] {
+        let project = project();
+        fs::create_dir_all(project.beside("home/.local/bin")).unwrap();
+        if has_libraries {
+            fs::create_dir_all(project.beside("home/.local/lib")).unwrap();
+        }
+        let guard = project.beside("home/.local/bin/guard");
+        fs::write(&guard, "#!/bin/sh\necho No. >&2\nexit 2\n").unwrap();
+        fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir_all(project.beside("home/hooks")).unwrap();
+        fs::write(project.beside("home/hooks/guard.py"), denies).unwrap();
+        project.write("poison.sh", POISON);
+        let command = |line: &str| json!({ "hooks": [{ "type": "command", "command": line }] });
+        let guards = |line: &str| {
+            let events = json!({ "PreToolUse": [command(line)], "Stop": [command("bash poison.sh")] });
+            fs::write(users_hooks(&project), json!({ "hooks": events }).to_string()).unwrap();
+        };
+        let verdict = || {
+            let event = json!({ "tool_name": "Bash", "tool_input": { "command": "ls" } });
+            let told: Value = serde_json::from_slice(&fire(&project, "PreToolUse", &event).stdout).unwrap();
+            told["verdict"].clone()
+        };
+        let lines = ["~/.local/bin/guard", "python3 ~/hooks/guard.py"];
+        let run = |line: &str| {
+            let parameters = json!({ "command": line }).to_string();
+            project.succeed(&["tool", "execute_command", "--allow", "--params", &parameters])
+        };
+        run("bash poison.sh");
+        for line in lines {
+            let printed = run(line);
+            assert!(!printed.contains("No."), "commands see what a command wrote: {line}: {printed}");
+            guards(line);
+            assert_eq!(verdict(), "deny", "{line}, with ~/.local/lib: {has_libraries}");
+        }
+        // Nor what an agent's code wrote that another hook ran.
+        stop(&project);
+        for line in lines {
+            guards(line);
+            assert_eq!(verdict(), "deny", "{line} after a hook, with ~/.local/lib: {has_libraries}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::file::{Hook, Program, Source};
 use super::process::{self, FinishedHook, HookEnd, Job, OUTPUT_LIMIT, Printed};
 use super::scripts;
+use roo_sandbox::changes::remove_tree;
 use roo_sandbox::exec::sandbox::{Confinement, Sandbox, Staged, Substitute};
 use roo_sandbox::exec::{self, Command, Environment, Status, shell};
 
@@ -61,6 +63,10 @@ pub struct Overlaid {
     pub layers: Vec<Staged>,
     /// Files that it sees in place of others.
     pub substitutes: Vec<Substitute>,
+    /// Directory for what build tools keep besides.
+    pub cache: PathBuf,
+    /// Variables that lead them there.
+    pub variables: Vec<(&'static str, OsString)>,
     /// Keeps the layers from others until it is dropped.
     pub lease: Box<dyn Any + Send>,
 }
@@ -174,7 +180,8 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        // A hook may have closed directories in its layers to everybody.
+        let _ = remove_tree(&self.directory);
     }
 }
 
@@ -216,12 +223,14 @@ async fn confined(
     let (overlays, private) = (Arc::clone(&bounds.overlays), exchange.private.clone());
     let made = roo_durable::spawn_blocking(move || overlays.make(&private)).await;
     let made = made.map_err(io::Error::other).flatten();
-    let Overlaid { layers, substitutes, lease } =
+    let Overlaid { layers, substitutes, cache, variables, lease } =
         made.map_err(|error| format!("its view of build tools' files can't be set up: {error}"))?;
     let mut confinement = bounds.confinement.clone();
     confinement.writable.push(exchange.files.clone());
     confinement.staged.extend(layers);
     confinement.substitutes.extend(substitutes);
+    confinement.cache = Some(cache);
+    confinement.variables = variables;
     let keep = |text: &str| stdout.add(text.as_bytes());
     let ran = exec::run_confined(&command, &environment, &bounds.sandbox, &confinement, keep, cancel).await;
     drop(lease);

@@ -22,7 +22,7 @@ use super::recorder::Recorder;
 use super::server_files::ServerFiles;
 use super::task_network::{NetworkOwner, NetworkRules, TaskNetworks};
 use super::tool_configuration;
-use super::tool_homes::ToolHomes;
+use super::tool_homes::{self, ToolHomes};
 use super::watch::{CommandNetwork, Staging, Watch};
 use super::withheld_paths::{PlaceFinder, WithheldPaths};
 use roo_formats::config::{Directories, SandboxLevel, SandboxSettings, Settings};
@@ -477,7 +477,7 @@ impl Bounds {
         // Whoever lets commands read them does not let them be written.
         read_only.extend(own.iter().filter(|path| can_be_held(path)).cloned());
         writable.extend(git_writable);
-        let homes = self.tool_homes(&sandbox, &writable, cache.as_deref(), grant).await;
+        let homes = self.tool_homes(&sandbox, &writable, grant).await;
         let within_homes = |path: &&PathBuf| homes.layered.iter().any(|home| path.starts_with(home));
         let confinement = Confinement {
             direct: writable.iter().filter(within_homes).cloned().collect(),
@@ -486,8 +486,11 @@ impl Bounds {
             visible,
             hidden,
             temp,
+            variables: cache
+                .as_deref()
+                .map(|cache| tool_homes::variables(&homes.redirected, cache))
+                .unwrap_or_default(),
             cache,
-            variables: homes.variables,
             // Without namespaces there is no proxy: then it is the machine's network or none.
             network: match sandbox.probe().holds_within_grants() || !network.is_wanted() {
                 true => Network::Off,
@@ -511,6 +514,7 @@ impl Bounds {
             git,
             opened_for_git: None,
             layered: homes.layered,
+            redirected: homes.redirected,
             configuration,
             network,
             signing,
@@ -554,16 +558,10 @@ impl Bounds {
     }
 
     /// Returns the directories of the build tools that a command uses.
-    async fn tool_homes(
-        &self,
-        sandbox: &Sandbox,
-        writable: &[PathBuf],
-        cache: Option<&Path>,
-        grant: Option<&Grant>,
-    ) -> ToolHomes {
+    async fn tool_homes(&self, sandbox: &Sandbox, writable: &[PathBuf], grant: Option<&Grant>) -> ToolHomes {
         let find = |can_be_layered: &dyn Fn(&Path) -> bool| {
             let home = self.directories.home.as_deref();
-            ToolHomes::find(home, |name| std::env::var_os(name), writable, can_be_layered, cache)
+            ToolHomes::find(home, |name| std::env::var_os(name), writable, can_be_layered)
         };
         if self.only_looks || !sandbox.probe().holds_within_grants() {
             return find(&|_| false);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::git::{GitDirectory, Signing, stays_closed};
 use super::task_network::NetworkRules;
+use super::tool_homes::Redirection;
 use super::tool_overlays::ToolOverlays;
 use roo_sandbox::exec::EnvironmentRules;
 use roo_sandbox::exec::sandbox::{Confinement, Level, Sandbox, Staged};
@@ -29,6 +30,8 @@ pub struct Confined {
     pub(super) opened_for_git: Option<Vec<PathBuf>>,
     /// Directories of build tools that it sees through layers.
     pub(super) layered: Vec<PathBuf>,
+    /// Variables that lead build tools to its private cache.
+    pub(super) redirected: Vec<Redirection>,
     /// Configuration that it sees without the secrets in it.
     pub(super) configuration: Vec<(PathBuf, String)>,
     /// The hosts that it may reach, where it has a network of its own.
@@ -69,12 +72,13 @@ impl Confined {
         self.opened_for_git.is_some()
     }
 
-    /// Returns the overlays that hooks see in place of the user's files, with layers in this area.
-    pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
+    /// Returns the overlays that hooks and MCP servers see in place of the user's files.
+    pub(super) fn overlays(&self) -> ToolOverlays {
         // Without a supervisor nothing is shown in place of another.
         let is_supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
         let configuration = if is_supervised { self.configuration.clone() } else { vec![] };
-        ToolOverlays { layered: self.layered.clone(), area, configuration }
+        let (layered, redirected) = (self.layered.clone(), self.redirected.clone());
+        ToolOverlays { layered, redirected, configuration }
     }
 
     /// Returns whether the user may be offered hosts for it: no intent stands against them.
@@ -149,6 +153,7 @@ mod tests {
             git: vec![],
             opened_for_git: None,
             layered: vec![],
+            redirected: vec![],
             configuration: vec![],
             network: NetworkRules::default(),
             signing: None,

@@ -60,8 +60,9 @@ impl Gate {
                 return HookSandbox::Missing(format!("{} can't be made: {error}", exchange.display()));
             }
         };
-        let confinement = Confinement { temp: Some(temp), ..confinement };
-        let overlays = Arc::new(confined.overlays(bounds.layers_of(None)));
+        // The same holds for its cache, which each run gets anew with its overlays.
+        let confinement = Confinement { temp: Some(temp), cache: None, variables: vec![], ..confinement };
+        let overlays = Arc::new(confined.overlays());
         HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange, overlays }))
     }
 }

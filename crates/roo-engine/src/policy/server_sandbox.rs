@@ -130,8 +130,8 @@ impl Bounds {
         let (sandbox, area) = (confined.sandbox.clone(), self.layers_of_server(&format!("mcp-{key}")));
         let has_own_network = level == Level::Workspace && sandbox.probe().holds_within_grants();
         let make = move || {
-            let overlays = confined.overlays(area);
-            let layers = LeasedLayers::lease(&overlays.area, &overlays.layered)?;
+            let overlays = confined.overlays();
+            let layers = LeasedLayers::lease(&area, &overlays.layered)?;
             let substituted = directory.path.join("configuration");
             fs::create_dir_all(&substituted)?;
             let substitutes = tool_configuration::substitutes(&overlays.configuration, &substituted)?;

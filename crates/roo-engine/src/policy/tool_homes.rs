@@ -7,20 +7,24 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// A variable that leads a tool to a private directory: its name, what its value begins with, and the place below that
+/// directory.
+pub(super) type Redirection = (&'static str, &'static str, &'static str);
+
 /// A directory of a build tool.
 struct ToolHome {
     /// Its directories below the home directory: all of these that there are.
     places: &'static [&'static str],
     /// The variable by which the user may have put it elsewhere, and where it is below that.
     variable: Option<(&'static str, &'static str)>,
-    /// Variables for where there is none: what they begin with, and the place below a private directory.
-    instead: &'static [(&'static str, &'static str, &'static str)],
+    /// Variables for where there is none.
+    instead: &'static [Redirection],
 }
 
 const fn home(
     places: &'static [&'static str],
     variable: Option<(&'static str, &'static str)>,
-    instead: &'static [(&'static str, &'static str, &'static str)],
+    instead: &'static [Redirection],
 ) -> ToolHome {
     ToolHome { places, variable, instead }
 }
@@ -227,18 +231,27 @@ pub(super) struct ToolHomes {
     /// Directories to be shown through layers. Real paths, none within another.
     pub(super) layered: Vec<PathBuf>,
     /// Variables that lead tools elsewhere.
-    pub(super) variables: Vec<(&'static str, OsString)>,
+    pub(super) redirected: Vec<Redirection>,
+}
+
+/// Returns the variables that lead tools below a private directory.
+pub(super) fn variables(redirected: &[Redirection], private: &Path) -> Vec<(&'static str, OsString)> {
+    let led = |(variable, begin, below): &Redirection| {
+        let mut value = OsString::from(begin);
+        value.push(private.join(below).components().collect::<PathBuf>());
+        (*variable, value)
+    };
+    redirected.iter().map(led).collect()
 }
 
 impl ToolHomes {
     /// Finds them. `lookup` reads a variable of the user's environment; `writable` is what the command may write anyway;
-    /// `can_be_layered` says whether a directory can be shown through a layer; `private` is where variables lead.
+    /// `can_be_layered` says whether a directory can be shown through a layer.
     pub(super) fn find(
         home: Option<&Path>,
         lookup: impl Fn(&str) -> Option<OsString>,
         writable: &[PathBuf],
         can_be_layered: impl Fn(&Path) -> bool,
-        private: Option<&Path>,
     ) -> Self {
         let mut homes = Self::default();
         for tool in TOOL_HOMES {
@@ -260,25 +273,16 @@ impl ToolHomes {
             };
             homes.layered.extend(layered);
             if !works {
-                homes.lead(private, tool.instead);
+                homes.redirected.extend(tool.instead);
             }
         }
         let in_projects = IN_PROJECTS.iter().map(|(variable, below)| (*variable, "", *below));
-        homes.lead(private, &in_projects.collect::<Vec<_>>());
+        homes.redirected.extend(in_projects);
         let all = homes.layered.clone();
         homes.layered.retain(|place| !all.iter().any(|other| place.starts_with(other) && place != other));
         homes.layered.sort();
         homes.layered.dedup();
         homes
-    }
-
-    fn lead(&mut self, private: Option<&Path>, variables: &[(&'static str, &'static str, &'static str)]) {
-        let Some(private) = private else { return };
-        for (variable, begin, below) in variables {
-            let mut value = OsString::from(begin);
-            value.push(private.join(below).components().collect::<PathBuf>());
-            self.variables.push((variable, value));
-        }
     }
 }
 
@@ -313,10 +317,11 @@ mod tests {
             };
             let writable: Vec<PathBuf> = writable.iter().map(|name| self.at(name)).collect();
             let home = self.at("home");
-            let found = ToolHomes::find(Some(&home), lookup, &writable, |_| layers, Some(Path::new("/p")));
+            let found = ToolHomes::find(Some(&home), lookup, &writable, |_| layers);
             let relative = |path: &PathBuf| path.strip_prefix(self.at("")).unwrap().display().to_string();
             let variable = |(name, value): &(&str, OsString)| format!("{name}={}", value.to_string_lossy());
-            (found.layered.iter().map(relative).collect(), found.variables.iter().map(variable).collect())
+            let led = super::variables(&found.redirected, Path::new("/p"));
+            (found.layered.iter().map(relative).collect(), led.iter().map(variable).collect())
         }
     }
 
