@@ -4,6 +4,7 @@
 
 pub mod approvals;
 pub mod customization;
+mod directory_identity;
 pub mod engine;
 mod file_contents;
 pub mod hooks;

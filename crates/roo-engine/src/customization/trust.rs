@@ -2,15 +2,14 @@
 //! `trust.json`, for the user alone.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Scope;
 use super::files::Files;
+use crate::directory_identity::DirectoryIdentity;
 use roo_durable::PrivateFile;
 use roo_durable::private_file::FileLock;
 use roo_protocol::ids::Digest;
@@ -150,25 +149,11 @@ struct Stored {
     version: u32,
     /// Of the first folder's real path: the directory's name has a part of it only.
     root: Digest,
-    directory: Identity,
+    directory: DirectoryIdentity,
     trusted: bool,
     approved: Vec<Approved>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delegation: Option<DelegationAnswer>,
-}
-
-/// Identity of a directory, whatever its path.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    fn from_directory(directory: &Path) -> io::Result<Self> {
-        let found = fs::metadata(directory)?;
-        Ok(Self { device: found.dev(), inode: found.ino() })
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -220,7 +205,7 @@ impl TrustStore {
         if stored.version != VERSION || stored.root != digest(root) {
             return Err(damaged("it has another version or belongs to another workspace".to_owned()));
         }
-        if Identity::from_directory(root).ok() != Some(stored.directory) {
+        if !DirectoryIdentity::read(root).is_ok_and(|found| found.is_same(stored.directory)) {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
         }
         let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
@@ -252,7 +237,7 @@ impl TrustStore {
             approved: approved.collect(),
             delegation: state.delegation,
         };
-        let written = Identity::from_directory(root)
+        let written = DirectoryIdentity::read(root)
             .and_then(|directory| self.file.replace(&serde_json::to_vec_pretty(&stored(directory))?));
         written.map_err(|source| self.unwritten(source))
     }
