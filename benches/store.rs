@@ -265,7 +265,7 @@ fn gate() -> Option<(Gate, TempDir)> {
     let workspace = Arc::new(workspace.ok()?);
     let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &folder.join("state")));
     let customization = Arc::new(customization.ok()?);
-    let rules = Arc::new(StandingRules::new(&folder.join("state")));
+    let rules = Arc::new(StandingRules::new(&folder.join("state"), None));
     let directories = Directories {
         config: folder.join("config"),
         state: folder.join("state"),

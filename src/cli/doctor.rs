@@ -379,6 +379,9 @@ fn check_rules(context: &SessionContext, report: &mut Report) {
             report.good("standing rules", &texts.join("; "));
         }
     }
+    if let Some(notice) = context.rules().notice() {
+        report.note("standing rules", &notice);
+    }
 }
 
 /// Checks that the models that tasks would use answer.

@@ -211,6 +211,9 @@ impl SessionContext {
             writeln!(terminal::stderr(), "roo-lsp: and {more} more problems; see roo-lsp doctor")?;
         }
         note_untrusted(&customization)?;
+        if let Some(notice) = self.rules().notice() {
+            writeln!(terminal::stderr(), "roo-lsp: {notice}")?;
+        }
         match customization.user_hooks().fault() {
             Some(fault) => Err(CliError::Other(exact_line(fault))),
             None => Ok(customization),
@@ -224,7 +227,7 @@ impl SessionContext {
 
     /// Returns the standing rules.
     pub(super) fn rules(&self) -> StandingRules {
-        StandingRules::new(self.state().path()).with_user_rules(&self.directories.state)
+        StandingRules::new(self.state().path(), Some(&self.folder)).with_user_rules(&self.directories.state)
     }
 
     /// A gate over the workspace, without an engine.

@@ -28,6 +28,9 @@ pub(super) fn begin(session: &Arc<Session>, services: &Arc<WorkspaceServices>, l
         if let Some(problem) = &services.ipc.problem {
             session.tell(MessageType::WARNING, problem).await;
         }
+        if let Some(notice) = services.engine.rules().notice() {
+            session.tell(MessageType::WARNING, &notice).await;
+        }
         recover(&session, &services).await;
         config_files::refresh(&session, &services).await;
         config_files::watch(&session).await;

@@ -82,7 +82,7 @@ fn everything(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 pub(crate) fn rules(project: &Project) -> StandingRules {
     let state = WorkspaceDirectory::new(&project.beside("state").join("roo-lsp"), &project.folder());
-    StandingRules::new(state.path())
+    StandingRules::new(state.path(), Some(&project.folder()))
 }
 
 #[test]
@@ -353,4 +353,31 @@ fn standing_rules_count_are_listed_and_taken_back() {
     let again = project.run(&["policy", "revoke", "r1"]);
     assert_eq!(again.status.code(), Some(1), "{again:?}");
     assert!(String::from_utf8_lossy(&again.stderr).contains("there is no standing rule 'r1'"));
+}
+
+#[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+fn standing_rules_of_a_workspace_allow_nothing_in_another_directory_at_its_path() {
+    let project = project();
+    let command = |line: &[&str]| RuleSubject::Commands {
+        commands: vec![line.iter().map(|word| (*word).to_owned()).collect()],
+    };
+    let allow = || rules(&project).add(RuleVerdict::Allow, command(&["make", "all"]), "nvim", 1).unwrap();
+    allow();
+    rules(&project).add(RuleVerdict::Deny, command(&["make", "install"]), "nvim", 1).unwrap();
+    assert_eq!(check(&project, &["--command", "make all"]).1, 0);
+
+    fs::rename(project.folder(), project.beside("moved")).unwrap();
+    fs::create_dir(project.folder()).unwrap();
+    assert_eq!(check(&project, &["--command", "make all"]).1, 3);
+    assert_eq!(check(&project, &["--command", "make install"]).1, 1);
+    let told = "`make all` (no effect: made for another directory at this path)";
+    for listed in [&["policy", "rules"][..], &["policy", "explain"]] {
+        let listed = project.succeed(listed);
+        assert!(listed.contains(told), "{listed}");
+    }
+    let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains("1 standing rule has no effect, because"), "{doctor}");
+    allow();
+    assert_eq!(check(&project, &["--command", "make all"]).1, 0, "made anew");
 }

@@ -6,6 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
+use crate::directory_identity::DirectoryIdentity;
 use roo_durable::PrivateFile;
 use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 
@@ -29,6 +32,9 @@ pub enum RuleError {
 }
 
 /// The standing rules that count in one workspace: its own, and those of the user's for all workspaces.
+///
+/// A rule of the workspace that allows or grants something holds for the directory that it was made for. It has no effect
+/// where another directory is at that path, until it is made anew; what a rule refuses stays refused.
 pub struct StandingRules {
     workspace: RuleFile,
     /// None where only the workspace's own count.
@@ -36,25 +42,59 @@ pub struct StandingRules {
 }
 
 impl StandingRules {
-    /// The rules kept below the workspace's part of the state directory.
-    pub fn new(state_directory: &Path) -> Self {
-        Self { workspace: RuleFile::new(state_directory, "r"), user: None }
+    /// The rules kept below the workspace's part of the state directory. `root` is its first folder.
+    pub fn new(state_directory: &Path, root: Option<&Path>) -> Self {
+        Self { workspace: RuleFile::new(state_directory, "r", root), user: None }
     }
 
     /// The same, and those for all workspaces, kept in the state directory itself.
     pub fn with_user_rules(self, state_directory: &Path) -> Self {
-        Self { user: Some(RuleFile::new(state_directory, "u")), ..self }
+        Self { user: Some(RuleFile::new(state_directory, "u", None)), ..self }
     }
 
-    /// All of them: the workspace's, the oldest first, then the user's.
+    /// All of them for the user: the workspace's, the oldest first, then the user's. The texts of those without effect say so.
+    ///
+    /// # Errors
+    /// [`RuleError::Io`].
+    pub fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
+        let shown = |kept: KeptRule| match kept.has_effect {
+            true => kept.rule,
+            false => RuleItem { text: format!("{} ({NO_EFFECT})", kept.rule.text), ..kept.rule },
+        };
+        Ok(self.read()?.into_iter().map(shown).collect())
+    }
+
+    /// Those that have an effect, in the same order.
     ///
     /// # Errors
     /// [`RuleError::Io`] when they can't be read: then none may be taken for granted, nor for absent.
-    pub fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
+    pub(crate) fn in_effect(&self) -> Result<Vec<RuleItem>, RuleError> {
+        let rules = self.read()?.into_iter().filter(|kept| kept.has_effect);
+        Ok(rules.map(|kept| kept.rule).collect())
+    }
+
+    /// Returns what to tell the user of rules without effect, if there are any. Those that can't be read are told of elsewhere.
+    pub fn notice(&self) -> Option<String> {
+        let count = self.read().ok()?.iter().filter(|kept| !kept.has_effect).count();
+        let rules = match count {
+            0 => return None,
+            1 => "1 standing rule has".to_owned(),
+            _ => format!("{count} standing rules have"),
+        };
+        Some(format!(
+            "{rules} no effect, because this workspace's path now leads to another directory than the one that you made them \
+             for; see roo-lsp policy rules"
+        ))
+    }
+
+    fn read(&self) -> Result<Vec<KeptRule>, RuleError> {
         let mut rules = self.workspace.list()?;
         if let Some(user) = &self.user {
             let of_user = user.list()?.into_iter();
-            rules.extend(of_user.map(|rule| RuleItem { scope: RuleScope::User, ..rule }));
+            rules.extend(
+                of_user
+                    .map(|kept| KeptRule { rule: RuleItem { scope: RuleScope::User, ..kept.rule }, ..kept }),
+            );
         }
         Ok(rules)
     }
@@ -102,24 +142,64 @@ impl StandingRules {
     }
 }
 
+/// What the text of a rule without effect says besides.
+const NO_EFFECT: &str = "no effect: made for another directory at this path";
+
+/// A rule as it was read.
+struct KeptRule {
+    rule: RuleItem,
+    has_effect: bool,
+}
+
+/// A rule as it is kept.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct StoredRule {
+    #[serde(flatten)]
+    rule: RuleItem,
+    /// The workspace's directory that it was made for; none for all workspaces, and where an earlier version has kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<DirectoryIdentity>,
+}
+
+impl StoredRule {
+    fn has_effect(&self, directory: Option<DirectoryIdentity>) -> bool {
+        let is_same = |kept: DirectoryIdentity| directory.is_some_and(|found| found.is_same(kept));
+        self.rule.verdict == RuleVerdict::Deny || self.directory.is_none_or(is_same)
+    }
+}
+
 /// A file of rules.
 struct RuleFile {
     file: PrivateFile,
     /// Prefix of ids.
     prefix: &'static str,
+    /// The directory that the rules are for; none where they are for all.
+    root: Option<PathBuf>,
 }
 
 impl RuleFile {
-    fn new(directory: &Path, prefix: &'static str) -> Self {
-        Self::from_file(PrivateFile::new(directory.join("rules.json")), prefix)
+    fn new(directory: &Path, prefix: &'static str, root: Option<&Path>) -> Self {
+        Self {
+            root: root.map(Path::to_owned),
+            ..Self::from_file(PrivateFile::new(directory.join("rules.json")), prefix)
+        }
     }
 
     fn from_file(file: PrivateFile, prefix: &'static str) -> Self {
-        Self { file, prefix }
+        Self { file, prefix, root: None }
     }
 
-    fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
-        self.read().map_err(|source| self.failed(source))
+    fn list(&self) -> Result<Vec<KeptRule>, RuleError> {
+        let rules = self.read().map_err(|source| self.failed(source))?;
+        // Where it can't be looked at, it is not the one that a rule was made for.
+        let directory = self.directory().ok().flatten();
+        let kept =
+            |stored: StoredRule| KeptRule { has_effect: stored.has_effect(directory), rule: stored.rule };
+        Ok(rules.into_iter().map(kept).collect())
+    }
+
+    fn directory(&self) -> io::Result<Option<DirectoryIdentity>> {
+        self.root.as_deref().map(DirectoryIdentity::read).transpose()
     }
 
     fn add(
@@ -129,25 +209,31 @@ impl RuleFile {
         by: &str,
         at: i64,
     ) -> Result<(), RuleError> {
+        let directory = self.directory().map_err(|source| self.failed(source))?;
         self.change(|rules| {
-            if rules.iter().any(|rule| rule.verdict == verdict && rule.subject == subject) {
+            let is_that =
+                |stored: &StoredRule| stored.rule.verdict == verdict && stored.rule.subject == subject;
+            if rules.iter().any(|stored| is_that(stored) && stored.has_effect(directory)) {
                 return Ok(());
             }
-            let number = |rule: &RuleItem| rule.rule_id.strip_prefix(self.prefix)?.parse::<u64>().ok();
+            let number =
+                |stored: &StoredRule| stored.rule.rule_id.strip_prefix(self.prefix)?.parse::<u64>().ok();
             let last = rules.iter().filter_map(number).max();
+            rules.retain(|stored| !is_that(stored));
             let verb = match verdict {
                 RuleVerdict::Allow => "Always allow",
                 RuleVerdict::Deny => "Always deny",
             };
-            rules.push(RuleItem {
+            let rule = RuleItem {
                 rule_id: format!("{}{}", self.prefix, last.unwrap_or(0) + 1),
                 verdict,
                 text: format!("{verb} {}", subject.text()),
-                subject,
+                subject: subject.clone(),
                 scope,
                 created_at: at,
                 by: by.to_owned(),
-            });
+            };
+            rules.push(StoredRule { rule, directory });
             Ok(())
         })
     }
@@ -155,28 +241,34 @@ impl RuleFile {
     fn revoke(&self, id: &str) -> Result<(), RuleError> {
         self.change(|rules| {
             let before = rules.len();
-            rules.retain(|rule| rule.rule_id != id);
+            rules.retain(|stored| stored.rule.rule_id != id);
             if rules.len() == before { Err(RuleError::Unknown(id.to_owned())) } else { Ok(()) }
         })
     }
 
     fn change(
         &self,
-        change: impl FnOnce(&mut Vec<RuleItem>) -> Result<(), RuleError>,
+        change: impl FnOnce(&mut Vec<StoredRule>) -> Result<(), RuleError>,
     ) -> Result<(), RuleError> {
         // Servers and the command line share the file: what one takes back, no other may write again.
         let _lock = self.file.lock().map_err(|source| self.failed(source))?;
-        let mut rules = self.list()?;
+        let mut rules = self.read().map_err(|source| self.failed(source))?;
         let before = rules.clone();
         change(&mut rules)?;
         if rules == before {
             return Ok(());
         }
+        // Those of an earlier version are from now on for the directory for which they count.
+        if let Ok(Some(directory)) = self.directory() {
+            let counting =
+                rules.iter_mut().filter(|stored| stored.directory.is_none_or(|kept| directory.is_same(kept)));
+            counting.for_each(|stored| stored.directory = Some(directory));
+        }
         let bytes = serde_json::to_vec_pretty(&rules).map_err(|error| self.failed(error.into()))?;
         self.file.replace(&bytes).map_err(|source| self.failed(source))
     }
 
-    fn read(&self) -> io::Result<Vec<RuleItem>> {
+    fn read(&self) -> io::Result<Vec<StoredRule>> {
         match self.file.read(LIMIT)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(vec![]),
@@ -225,12 +317,12 @@ mod tests {
     #[test]
     fn rules_are_kept_told_in_full_and_taken_back() {
         let directory = tempfile::tempdir().unwrap();
-        let rules = StandingRules::new(directory.path());
+        let rules = StandingRules::new(directory.path(), None);
         assert_eq!(rules.list().unwrap(), []);
         rules.add(RuleVerdict::Allow, command(&["cargo", "test", "a b"]), "nvim", 1).unwrap();
         rules.add(RuleVerdict::Allow, command(&["cargo", "test", "a b"]), "helix", 2).unwrap();
         rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 3).unwrap();
-        let rules = StandingRules::new(directory.path());
+        let rules = StandingRules::new(directory.path(), None);
         let told: Vec<String> =
             rules.list().unwrap().into_iter().map(|rule| format!("{} {}", rule.rule_id, rule.text)).collect();
         assert_eq!(
@@ -246,8 +338,9 @@ mod tests {
     #[test]
     fn rules_for_all_workspaces_count_in_each_and_are_taken_back_in_any() {
         let directory = tempfile::tempdir().unwrap();
-        let of =
-            |name: &str| StandingRules::new(&directory.path().join(name)).with_user_rules(directory.path());
+        let of = |name: &str| {
+            StandingRules::new(&directory.path().join(name), None).with_user_rules(directory.path())
+        };
         let paths = SandboxAccess { readable: vec!["/h/.npmrc".into()], ..SandboxAccess::default() };
         let paths = RuleSubject::SandboxAccess(Box::new(paths));
         of("one").add(RuleVerdict::Allow, RuleSubject::ConfinedCommands, "nvim", 1).unwrap();
@@ -272,27 +365,68 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ids: Vec<String> = (1..=24).map(|number| format!("r{number}")).collect();
         for id in &ids {
-            StandingRules::new(directory.path()).add(RuleVerdict::Allow, command(&[id]), "nvim", 1).unwrap();
+            StandingRules::new(directory.path(), None)
+                .add(RuleVerdict::Allow, command(&[id]), "nvim", 1)
+                .unwrap();
         }
         let start = std::sync::Barrier::new(ids.len());
         std::thread::scope(|threads| {
             for id in &ids {
                 // Each as a process has it: with nothing in common but the file.
                 threads.spawn(|| {
-                    let rules = StandingRules::new(directory.path());
+                    let rules = StandingRules::new(directory.path(), None);
                     start.wait();
                     rules.revoke(id).unwrap();
                 });
             }
         });
-        assert_eq!(StandingRules::new(directory.path()).list().unwrap(), []);
+        assert_eq!(StandingRules::new(directory.path(), None).list().unwrap(), []);
+    }
+
+    #[test]
+    fn rules_that_allow_hold_for_their_directory_and_those_that_refuse_for_its_path() {
+        let place = tempfile::tempdir().unwrap();
+        let (state, root) = (place.path().join("state"), place.path().join("work"));
+        std::fs::create_dir(&root).unwrap();
+        // As an earlier version has kept it.
+        StandingRules::new(&state, None).add(RuleVerdict::Allow, command(&["old"]), "nvim", 1).unwrap();
+        let rules = StandingRules::new(&state, Some(&root));
+        assert_eq!(rules.in_effect().unwrap().len(), 1);
+        rules.add(RuleVerdict::Allow, command(&["make"]), "nvim", 2).unwrap();
+        rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 3).unwrap();
+        let in_effect = || -> Vec<String> {
+            rules
+                .in_effect()
+                .unwrap()
+                .into_iter()
+                .map(|rule| format!("{} {}", rule.rule_id, rule.text))
+                .collect()
+        };
+        let (make, edits) = ("r2 Always allow `make`", "r3 Always deny edits of this workspace's files");
+        assert_eq!(
+            (in_effect(), rules.notice()),
+            (vec!["r1 Always allow `old`".into(), make.into(), edits.into()], None)
+        );
+
+        std::fs::rename(&root, place.path().join("moved")).unwrap();
+        assert_eq!(in_effect(), [edits], "there is none at its path");
+        std::fs::create_dir(&root).unwrap();
+        assert_eq!(in_effect(), [edits]);
+        assert!(rules.notice().unwrap().starts_with("2 standing rules have no effect"));
+        let shown: Vec<String> = rules.list().unwrap().into_iter().map(|rule| rule.text).collect();
+        assert_eq!(shown[1], "Always allow `make` (no effect: made for another directory at this path)");
+
+        rules.add(RuleVerdict::Allow, command(&["make"]), "nvim", 4).unwrap();
+        assert_eq!(in_effect(), [edits, "r4 Always allow `make`"], "made anew");
+        rules.revoke("r1").unwrap();
+        assert_eq!((rules.list().unwrap().len(), rules.notice()), (2, None));
     }
 
     #[test]
     fn a_damaged_file_is_neither_used_nor_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("rules.json"), "{").unwrap();
-        let rules = StandingRules::new(directory.path());
+        let rules = StandingRules::new(directory.path(), None);
         assert!(rules.list().is_err());
         assert!(rules.add(RuleVerdict::Allow, RuleSubject::Edits, "x", 1).is_err());
         assert_eq!(std::fs::read_to_string(directory.path().join("rules.json")).unwrap(), "{");

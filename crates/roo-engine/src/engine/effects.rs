@@ -801,7 +801,7 @@ fn tool_context(
 fn declined(task: &Task, rules: &StandingRules) -> SandboxAccess {
     let mut declined = task.offers.declined().clone();
     // Rules that can't be read let no command run.
-    for rule in rules.list().unwrap_or_default() {
+    for rule in rules.in_effect().unwrap_or_default() {
         if let (RuleSubject::SandboxAccess(paths), RuleVerdict::Deny) = (&rule.subject, rule.verdict) {
             declined.extend(paths);
         }

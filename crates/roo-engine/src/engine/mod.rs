@@ -375,7 +375,8 @@ impl Engine {
             reserve.clone(),
         );
         let recorder = Arc::new(recorder.behind(&workspace));
-        let rules = StandingRules::new(directory.path()).with_user_rules(&directories.state);
+        let root = workspace.roots().paths().next();
+        let rules = StandingRules::new(directory.path(), root).with_user_rules(&directories.state);
         let rules = Arc::new(rules);
         let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
         let requests = directory.clone();

@@ -83,7 +83,8 @@ pub(super) fn confined(
     if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
         return Ok(ConfinedPolicy::Ask);
     }
-    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
+    let rules =
+        policy_context.rules.in_effect().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let answered = |verdict| {
         rules.iter().find(|rule| rule.subject == RuleSubject::ConfinedCommands && rule.verdict == verdict)
     };

@@ -24,7 +24,8 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
         return Ok(());
     };
     // What can't be read grants nothing; what was refused must not run either.
-    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
+    let rules =
+        policy_context.rules.in_effect().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?;
     let of = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.subject == *subject);
     if let Some(rule) = of(RuleVerdict::Deny) {
         let text = format!("The user has permanently refused {}. Find another way or ask.", subject.text());
@@ -42,7 +43,9 @@ pub(super) fn apply(policy_context: &PolicyContext, judged: &mut CallAssessment)
 /// The command rules: those of the settings, and those that the user has made since.
 pub(super) fn commands(policy_context: &PolicyContext) -> Result<roo_formats::config::Execute, Refusal> {
     let mut rules = policy_context.settings.auto_approve.execute.clone();
-    for rule in policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))? {
+    for rule in
+        policy_context.rules.in_effect().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?
+    {
         match (rule.verdict, rule.subject) {
             (RuleVerdict::Allow, RuleSubject::Commands { commands }) => rules.allow.extend(commands),
             (RuleVerdict::Deny, RuleSubject::Commands { commands }) => rules.deny.extend(commands),
@@ -69,7 +72,7 @@ impl SandboxGrants {
     pub(super) fn from_rules(policy_context: &PolicyContext) -> Result<Self, Refusal> {
         let mut grants = Self::default();
         for rule in
-            policy_context.rules.list().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?
+            policy_context.rules.in_effect().map_err(|error| Refusal::forbidden(RefusalRule::Rules, error))?
         {
             match (rule.subject, rule.verdict) {
                 (RuleSubject::SandboxAccess(access), RuleVerdict::Allow) => grants.allowed.extend(&access),

@@ -92,7 +92,7 @@ impl Fixture {
         });
         Self {
             gate: Gate::new(PolicyContext {
-                rules: Arc::new(StandingRules::new(&place("state"))),
+                rules: Arc::new(StandingRules::new(&place("state"), None)),
                 recorder: Arc::new(Recorder::new(
                     place("state"),
                     None,
