@@ -881,7 +881,7 @@ pub(super) struct Worker {
     /// Seconds to wait for an answer over NATS before the request ends without one.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(super) answer_time: u64,
-    /// Clone repositories whose addresses begin with this, as in https://example.com/team/; may be repeated.
+    /// Clone the repository of this address, and those below it, as in https://example.com/team/; may be repeated.
     #[arg(long, value_name = "URL")]
     pub(super) allow_repository: Vec<String>,
     /// Seconds after which work of which nothing is heard is given to another worker. All workers of a queue use the same.

@@ -15,7 +15,7 @@ use super::session::{SessionContext, SessionError, named_settings};
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, run, terminal};
 use crate::nats::Storage;
-use crate::worker::{self, SubmittedLimits, WhenAsked, WorkerSetup};
+use crate::worker::{self, RepositoryAddress, SubmittedLimits, WhenAsked, WorkerSetup};
 use roo_engine::engine::Engine;
 
 /// Works until a signal.
@@ -27,6 +27,14 @@ pub(super) async fn worker(common: Common, worker: arguments::Worker) -> Result<
         directories.settings_file = Some(named_settings(path)?);
     }
     let name = worker_name();
+    let repositories = worker.allow_repository.iter().map(|address| {
+        let parsed = RepositoryAddress::parse(address);
+        // It may hold a password.
+        parsed.map_err(|error| {
+            CliError::Usage(format!("an address after --allow-repository can't be used: {error}"))
+        })
+    });
+    let repositories: Vec<RepositoryAddress> = repositories.collect::<Result<_, _>>()?;
     let connection = nats::connect(&worker.nats, &format!("roo-lsp worker {name}")).await?;
     let storage = Storage::open(&connection).await?;
     let allowed = run::allowed(&worker.allow);
@@ -48,7 +56,7 @@ pub(super) async fn worker(common: Common, worker: arguments::Worker) -> Result<
         answer_time: Duration::from_secs(worker.answer_time),
         patience: Duration::from_secs(worker.patience),
         deliveries: worker.deliveries,
-        repositories: worker.allow_repository,
+        repositories,
         open: Arc::new(open),
     };
     writeln!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use roo_engine::engine::Engine;
 
+use super::repository_address::RepositoryAddress;
 use super::submission::SubmittedLimits;
 use crate::nats::QueueName;
 
@@ -39,7 +40,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) patience: Duration,
     /// Number of workers that may try the same work.
     pub(crate) deliveries: u64,
-    /// What the addresses of repositories begin with that may be cloned.
-    pub(crate) repositories: Vec<String>,
+    /// Addresses of repositories that may be cloned, with all that is below them.
+    pub(crate) repositories: Vec<RepositoryAddress>,
     pub(crate) open: OpenWorkspace,
 }

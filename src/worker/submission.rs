@@ -4,6 +4,8 @@
 use roo_protocol::ids::TaskId;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::repository_address::{InvalidAddress, RepositoryAddress};
+
 /// The version of this format.
 const VERSION: u32 = 1;
 /// The largest submission, in bytes.
@@ -91,6 +93,10 @@ pub(crate) enum InvalidSubmission {
     NoPrompt,
     #[error("this worker doesn't clone {0}; `--allow-repository` of `roo-lsp worker` names what it clones")]
     Repository(String),
+    #[error(
+        "the address of the repository holds a password; workers log in with the git credentials of their user"
+    )]
+    Password,
 }
 
 impl Submission {
@@ -100,8 +106,8 @@ impl Submission {
         Self { version: VERSION, request, source, commit, prompt, mode: None, profile: None, limits }
     }
 
-    /// Reads a submission. `repositories`: what the addresses of repositories that may be cloned begin with.
-    pub(crate) fn parse(bytes: &[u8], repositories: &[String]) -> Result<Self, InvalidSubmission> {
+    /// Reads a submission. `repositories` and what is below them may be cloned.
+    pub(crate) fn parse(bytes: &[u8], repositories: &[RepositoryAddress]) -> Result<Self, InvalidSubmission> {
         if bytes.len() > LARGEST {
             return Err(InvalidSubmission::TooLarge(bytes.len()));
         }
@@ -123,19 +129,15 @@ impl Submission {
         if submission.prompt.trim().is_empty() {
             return Err(InvalidSubmission::NoPrompt);
         }
-        match &submission.source {
-            Source::Repository { url } if !is_allowed(url, repositories) => {
-                Err(InvalidSubmission::Repository(url.clone()))
+        if let Source::Repository { url } = &submission.source {
+            match RepositoryAddress::parse(url) {
+                Ok(address) if repositories.iter().any(|allowed| allowed.covers(&address)) => {}
+                Err(InvalidAddress::Password) => return Err(InvalidSubmission::Password),
+                Ok(_) | Err(InvalidAddress::Form) => return Err(InvalidSubmission::Repository(url.clone())),
             }
-            _ => Ok(submission),
         }
+        Ok(submission)
     }
-}
-
-/// Returns whether an address may be cloned. What begins with an allowed one and goes up from there is another one.
-fn is_allowed(url: &str, repositories: &[String]) -> bool {
-    let is_plain = !url.contains("..") && !url.contains(|c: char| c.is_control() || c.is_whitespace());
-    is_plain && repositories.iter().any(|allowed| !allowed.is_empty() && url.starts_with(allowed.as_str()))
 }
 
 #[cfg(test)]
@@ -155,7 +157,10 @@ mod tests {
     }
 
     fn parse(value: &Value) -> Result<Submission, InvalidSubmission> {
-        Submission::parse(value.to_string().as_bytes(), &["https://example.com/team/".to_owned()])
+        Submission::parse(
+            value.to_string().as_bytes(),
+            &[RepositoryAddress::parse("https://example.com/team/").unwrap()],
+        )
     }
 
     fn with(key: &str, value: Value) -> Value {
@@ -195,6 +200,7 @@ mod tests {
         assert!(parse(&source("https://example.com/team/one.git")).is_ok());
         for url in [
             "https://example.com/other/one.git",
+            "https://example.com/team-evil/one.git",
             "https://example.com/team/../other/one.git",
             "ext::sh -c x",
             "/etc",
@@ -202,5 +208,7 @@ mod tests {
         ] {
             assert!(matches!(parse(&source(url)), Err(InvalidSubmission::Repository(_))), "{url}");
         }
+        let with_password = parse(&source("https://me:secret1@example.com/team/one.git")).unwrap_err();
+        assert!(!with_password.to_string().contains("secret1"), "{with_password}");
     }
 }
