@@ -8,6 +8,7 @@ use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams};
 use roo_text::render::{exact_line, visible};
+use roo_workspace::{ProtectedNames, Protection};
 use uuid::Uuid;
 
 use super::arguments::{self, Common, Format};
@@ -18,8 +19,8 @@ use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, read_input, terminal};
 use crate::nats::{RequestEvent, Storage};
 use crate::worker::{
-    self, Control, LARGEST_BUNDLE, LARGEST_PATCH, Reply, Source, Submission, SubmittedLimits, WorkOutcome,
-    WorkResult,
+    self, ApplyError, Control, LARGEST_BUNDLE, LARGEST_PATCH, Reply, Source, Submission, SubmittedLimits,
+    WorkOutcome, WorkResult,
 };
 
 /// Submits a request and waits for its result, or follows an earlier one.
@@ -67,7 +68,7 @@ pub(super) async fn submit(
     };
     follow.viewer.clear()?;
     drop(follow);
-    conclude(&context.folder, &submit, &storage, result).await
+    conclude(&context, &submit, &storage, result).await
 }
 
 fn known_request(id: &str) -> Result<TaskId, CliError> {
@@ -207,7 +208,7 @@ impl Follow<'_> {
 
 /// Says how the request ended, and brings its patch to the user.
 async fn conclude(
-    folder: &Path,
+    context: &SessionContext,
     submit: &arguments::Submit,
     storage: &Storage,
     result: WorkResult,
@@ -234,7 +235,7 @@ async fn conclude(
         if Digest::of(&bytes) != patch.digest {
             return Err(CliError::Other("the patch is not the one that the worker has made".to_owned()));
         }
-        deliver(folder, submit, &result, &bytes).await?;
+        deliver(context, submit, &result, &bytes).await?;
     } else if how.is_none() {
         writeln!(terminal::stderr(), "roo-lsp: it changed no file")?;
     }
@@ -245,9 +246,16 @@ async fn conclude(
     })
 }
 
-/// Applies a patch, or leaves it in a file where that isn't wanted or where it doesn't fit.
+/// The names that are protected in the workspace.
+fn protected_names(context: &SessionContext) -> Result<ProtectedNames, CliError> {
+    let settings = context.settings(None)?;
+    Ok(context.workspace()?.protected(0, &settings.protected))
+}
+
+/// Applies a patch, or leaves it in a file where that isn't wanted, where it doesn't fit, and where it changes what the user would
+/// be asked about if an agent did so here.
 async fn deliver(
-    folder: &Path,
+    context: &SessionContext,
     submit: &arguments::Submit,
     result: &WorkResult,
     patch: &[u8],
@@ -268,12 +276,29 @@ async fn deliver(
         )?;
         return Ok(());
     }
-    match worker::apply(folder, patch).await {
+    let names = protected_names(context).or_else(|error| {
+        write()?;
+        Err(error)
+    })?;
+    let is_protected = |path: &Path| {
+        // What is beside the folder, in the same repository, is protected by its name too.
+        let relative = context.folder.ancestors().find_map(|above| path.strip_prefix(above).ok());
+        let relative = relative.unwrap_or(path).to_string_lossy();
+        matches!(names.protection(&relative, None), Protection::Tier1 { .. } | Protection::Denied)
+    };
+    match worker::apply(&context.folder, patch, is_protected).await {
         Ok(changed) => {
             for path in changed {
                 writeln!(terminal::stderr(), "roo-lsp: changed {}", exact_line(&path))?;
             }
             if submit.output.is_some() { write() } else { Ok(()) }
+        }
+        Err(error @ ApplyError::NeedsReview(_)) => {
+            write()?;
+            Err(CliError::Other(format!(
+                "the changes were not applied: {}. They are in {shown}; apply them with: git apply {shown}",
+                exact_line(&error.to_string())
+            )))
         }
         Err(error) => {
             write()?;

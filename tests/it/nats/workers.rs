@@ -64,6 +64,25 @@ fn what_the_user_has_changed_since_is_not_overwritten() {
 
 #[test]
 #[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_change_of_what_steers_editors_is_left_to_the_user() {
+    let broker = Broker::start();
+    let steers =
+        "  - calls: [{ tool: write_to_file, params: { path: .vscode/tasks.json, content: \"{}\\n\" } }]\n";
+    let (there, here) = (playing(&format!("{EDITS}{steers}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--on-ask", "allow"]);
+    let output = submit(&here, &broker, &["Change it.", "--apply"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    let file = format!("{}.patch", id_of(&output.stderr));
+    assert!(said.contains("it has to be looked at first, as it changes .vscode/tasks.json."), "{said}");
+    assert!(said.contains(&format!("apply them with: git apply {file}")), "{said}");
+    assert_eq!((&*here.read("a.txt"), &*here.read(".vscode/tasks.json")), ("one\ntwo\nthree\n", ""));
+    git(&here.folder(), &["apply", &file]);
+    assert_eq!(here.read(".vscode/tasks.json"), "{}\n");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
 fn a_worker_refuses_what_its_settings_do_not_allow() {
     let broker = Broker::start();
     let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
