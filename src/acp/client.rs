@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Backlog;
+use crate::markdown::inert;
 use crate::masking::Mask;
 
 /// Clients that tell of a file what is on disk, and write over what their users have not saved: they are not asked for files.
@@ -95,7 +96,7 @@ impl Client {
         let update = match self.shows_notices() {
             true => SessionUpdate::Notice(Notice::new(severity, text)),
             false => SessionUpdate::AgentThoughtChunk(ContentChunk::new(ContentBlock::Text(
-                TextContent::new(format!("{text}\n\n")),
+                TextContent::new(inert(text) + "\n\n"),
             ))),
         };
         self.update(session, update, mask);

@@ -24,6 +24,7 @@ use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
 use crate::live_settings::LiveSettings;
+use crate::markdown::inert;
 use crate::web::PageAddress;
 use roo_formats::config::Layer;
 use roo_protocol::PROTOCOL_VERSION;
@@ -256,7 +257,10 @@ impl Session {
     /// What a hover shows, in the format that the client takes.
     pub(super) fn hover_contents(&self, text: &str) -> Value {
         let markdown = self.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
-        json!({ "kind": if markdown { "markdown" } else { "plaintext" }, "value": text })
+        match markdown {
+            true => json!({ "kind": "markdown", "value": inert(text) }),
+            false => json!({ "kind": "plaintext", "value": text }),
+        }
     }
 
     /// Shows the user a message, whole: what it says last, such as what to run next, may be what they need. Who puts a long

