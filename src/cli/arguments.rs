@@ -1000,6 +1000,9 @@ pub(super) enum McpCommand {
         /// Put servers in the place of others that have their names.
         #[arg(long)]
         replace: bool,
+        /// Also import which calls run unasked (alwaysAllow).
+        #[arg(long)]
+        approvals: bool,
     },
     /// Be an MCP server: agents of other programs start tasks in this workspace, follow and read them
     ///

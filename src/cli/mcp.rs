@@ -37,9 +37,8 @@ pub(super) fn mcp(common: &Common, command: McpCommand) -> Result<Ending, CliErr
     let only = match command {
         McpCommand::Add(server) => return edit::add(&context, server),
         McpCommand::Remove { name, project } => return edit::remove(&context, &name, project),
-        McpCommand::Import { from, dry_run, replace } => {
-            let taking = Taking { dry_run, replace, approvals: true };
-            return import::import(&context, &from, taking);
+        McpCommand::Import { from, dry_run, replace, approvals } => {
+            return import::import(&context, &from, Taking { dry_run, replace, approvals });
         }
         McpCommand::Login(arguments) => return super::block_on(login::login(&context, arguments))?,
         McpCommand::Logout { name } => return super::block_on(login::logout(&context, &name))?,

@@ -180,7 +180,7 @@ fn servers_of_other_programs_are_taken_over_to_where_they_belong() {
     api: left out: .vscode/mcp.json has another server of this name than the file before
     files: written to .roo/mcp.json, from .vscode/mcp.json
     db: written to ~/.config/roo-lsp/mcp.json, from ~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json
-      `alwaysAllow` lets these calls run unasked: query
+      these calls ask, as `alwaysAllow` comes with --approvals only: query
       env.DB_PASSWORD is a secret in clear text in both files; '${env:DB_PASSWORD}' would keep it out
     next: roo-lsp trust, then roo-lsp trust --approve .roo/mcp.json, then roo-lsp mcp list
     "#);
@@ -206,7 +206,7 @@ fn servers_of_other_programs_are_taken_over_to_where_they_belong() {
       }
     }
     "#);
-    assert!(own(&project).contains("hunter2") && own(&project).contains("alwaysAllow"));
+    assert!(own(&project).contains("hunter2") && !own(&project).contains("alwaysAllow"));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(
         told.contains(".cursor/mcp.json:1:") && told.contains("set the environment variable `KEY`"),
@@ -237,4 +237,31 @@ fn servers_of_other_programs_are_taken_over_to_where_they_belong() {
     assert!(String::from_utf8(kept.stdout).unwrap().contains("--replace takes the one of .mcp.json"));
     project.succeed(&["mcp", "import", "--from", "claude-code", "--replace"]);
     assert!(project.read(".roo/mcp.json").contains("\"command\": \"new\""));
+}
+
+#[test]
+fn what_runs_unasked_in_roo_code_does_so_here_only_with_approvals() {
+    let project = Project::new(&[]);
+    let roo = project.beside("home/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings");
+    fs::create_dir_all(&roo).unwrap();
+    let servers = r#"{"mcpServers": {"db": {"command": "db", "alwaysAllow": ["query"]}}}"#;
+    fs::write(roo.join("mcp_settings.json"), servers).unwrap();
+    let import = |arguments: &[&str]| project.run(&[&["mcp", "import", "--from", "roo"], arguments].concat());
+    let shown = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+
+    assert!(import(&[]).status.success());
+    assert!(own(&project).contains("\"db\"") && !own(&project).contains("alwaysAllow"), "{}", own(&project));
+    // Both commands take the same, and find it there.
+    for arguments in [&["mcp", "import", "--from", "roo"][..], &["import", "roo", "--yes"]] {
+        let again = project.run(arguments);
+        assert!(again.status.success() && shown(&again).contains("db: is in "), "{again:?}");
+    }
+    let approved = import(&["--approvals", "--replace"]);
+    assert!(shown(&approved).contains("`alwaysAllow` lets these calls run unasked: query"), "{approved:?}");
+    assert!(told(&approved).contains("alwaysAllowMcp was off"), "{approved:?}");
+    assert!(own(&project).contains("alwaysAllow"), "{}", own(&project));
+    // What users decide of a server makes it no other one.
+    let again = import(&["--dry-run"]);
+    assert!(again.status.success() && shown(&again).contains("db: is in "), "{again:?}");
+    assert!(import(&["--replace"]).status.success() && !own(&project).contains("alwaysAllow"));
 }

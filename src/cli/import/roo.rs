@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use super::modes;
 use super::tasks::{self, TaskImport};
-use super::unasked::servers_with_lists;
 use crate::cli::arguments::{Common, ImportRoo};
 use crate::cli::dialogue::Dialogue;
 use crate::cli::mcp::{Taking, import_roo_servers};
@@ -94,16 +93,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo) -> Result<Ending, C
     let servers: Vec<PathBuf> = storages.iter().filter_map(|storage| storage.servers.clone()).collect();
     if !servers.is_empty() {
         let ImportRoo { dry_run, replace, approvals, .. } = *arguments;
-        let has_lists = servers.iter().any(|file| !servers_with_lists(file).is_empty());
         is_whole &= import_roo_servers(&context, servers, Taking { dry_run, replace, approvals })?;
-        if approvals && has_lists {
-            // The switch is in the editor's database, and in an export.
-            writeln!(
-                terminal::stderr(),
-                "roo-lsp: `alwaysAllow` of a server counts by itself here. If Roo Code asked about MCP tools all the same (alwaysAllowMcp \
-                 was off), import them once more with --replace and without --approvals"
-            )?;
-        }
     }
     let mut tasks = TaskImport::new(common, &context, arguments.dry_run);
     for storage in &storages {

@@ -12,7 +12,7 @@ use crate::configuration_file::ConfigurationFile;
 use crate::mcp::Logins;
 use crate::shell_word::shell_word;
 use roo_engine::customization::{GLOBAL_MCP, PROJECT_MCP};
-use roo_formats::mcp::edit::{EditError, SameName, with_server, without_server};
+use roo_formats::mcp::edit::{EditError, SameName, server, with_server, without_server};
 use roo_formats::mcp::{FILE_LIMIT, Level, ParsedServers, ServerEntry, ServerList, ServerType};
 use roo_formats::{Problem, Severity};
 use roo_text::render::exact_line;
@@ -44,6 +44,11 @@ impl ServerFile {
             Level::User => exact_line(&self.file.path().to_string_lossy()),
             Level::Workspace => PROJECT_MCP.to_owned(),
         }
+    }
+
+    /// The entry of a server in the text.
+    pub(super) fn entry(&self, name: &str) -> Option<ServerEntry> {
+        server(&self.text, name)
     }
 
     /// Adds a server to the text. Returns whether that changed anything.
@@ -107,8 +112,8 @@ fn problems(name: &str, entry: &ServerEntry) -> Vec<Problem> {
 }
 
 /// Writes a server.
-pub(super) fn add(context: &SessionContext, server: McpAdd) -> Result<Ending, CliError> {
-    let McpAdd { name, project, env, header, url, replace, command } = server;
+pub(super) fn add(context: &SessionContext, added: McpAdd) -> Result<Ending, CliError> {
+    let McpAdd { name, project, env, header, url, replace, command } = added;
     let level = if project { Level::Workspace } else { Level::User };
     let mut words = command.into_iter();
     let entry = ServerEntry {

@@ -127,7 +127,7 @@ pub(in crate::cli) struct Taking {
     pub(in crate::cli) dry_run: bool,
     /// They come in the place of others that have their names.
     pub(in crate::cli) replace: bool,
-    /// What their file lets run unasked does so here too.
+    /// Calls that their file lets run unasked (`alwaysAllow`) do so here too.
     pub(in crate::cli) approvals: bool,
 }
 
@@ -174,6 +174,7 @@ pub(super) fn import(
 fn take_all(context: &SessionContext, sources: &[SourceFile], taking: Taking) -> Result<Taken, CliError> {
     let mut targets = [Target::open(context, Level::User)?, Target::open(context, Level::Workspace)?];
     let Taken { mut found, mut left_out } = Taken::default();
+    let mut counts_by_itself = false;
     for source in sources {
         let path = shown(context, &source.path);
         let text = match source.read() {
@@ -202,8 +203,17 @@ fn take_all(context: &SessionContext, sources: &[SourceFile], taking: Taking) ->
         }
         let Some(target) = targets.iter_mut().find(|target| target.level == source.level) else { continue };
         for (name, entry) in imported.list.mcp_servers {
+            counts_by_itself |= source.format == ForeignFormat::RooCode && !entry.always_allow.is_empty();
             left_out |= !target.take(&path, &name, entry, taking)?;
         }
+    }
+    if taking.approvals && counts_by_itself {
+        // The switch is in the editor's database, and in an export.
+        writeln!(
+            terminal::stderr(),
+            "roo-lsp: `alwaysAllow` of a server counts by itself here. If Roo Code asked about MCP tools all the same (alwaysAllowMcp \
+             was off), import them once more with --replace and without --approvals"
+        )?;
     }
     if !taking.dry_run {
         targets.iter().try_for_each(|target| target.file.write(context))?;
@@ -240,20 +250,23 @@ impl Target {
         let mut out = terminal::stdout();
         let (shown, target) = (exact_line(name), self.file.shown());
         let unasked = entry.always_allow.join(", ");
-        if !approvals {
-            entry.always_allow.clear();
-        }
-        // Of what a server may spend, users decide here.
-        entry.sampling = false;
-        entry.writable.clear();
-        let secrets = match self.level {
-            Level::User => secrets::replace_by_references(name, &mut entry.clone()),
-            Level::Workspace => secrets::replace_by_references(name, &mut entry),
-        };
         // What this command has just written is no more to be lost than what was there.
         let same_name = match replace && !self.added.contains(name) {
             true => SameName::Replace,
             false => SameName::Keep,
+        };
+        // What users decide here stays in an entry that stays, and makes it no other one.
+        let own = match same_name {
+            SameName::Keep => self.file.entry(name).unwrap_or_default(),
+            SameName::Replace => ServerEntry::default(),
+        };
+        if !approvals {
+            entry.always_allow = own.always_allow;
+        }
+        (entry.sampling, entry.writable) = (own.sampling, own.writable);
+        let secrets = match self.level {
+            Level::User => secrets::replace_by_references(name, &mut entry.clone()),
+            Level::Workspace => secrets::replace_by_references(name, &mut entry),
         };
         match self.file.add(name, &entry, same_name) {
             Ok(true) => {

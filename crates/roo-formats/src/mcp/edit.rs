@@ -1,7 +1,7 @@
 //! Changes to the text of `mcp.json`: a server is added, replaced or removed, and everything else stays as it is, with
 //! comments, order and indentation.
 
-use serde::Serialize as _;
+use serde::{Deserialize as _, Serialize as _};
 use serde_json::{Map, Value};
 
 use super::file::{LIST, ServerEntry, server_objects};
@@ -50,6 +50,12 @@ fn known(servers: &[String]) -> String {
         [] => "; the file has none".to_owned(),
         servers => format!("; the file has {}", servers.join(", ")),
     }
+}
+
+/// Returns the entry of a server; none where the text has none that can be read.
+pub fn server(text: &str, name: &str) -> Option<ServerEntry> {
+    let (_, servers) = servers_of(text).ok()?;
+    ServerEntry::deserialize(servers.get(name)?).ok()
 }
 
 /// Returns the text with this server, or none if it has the very same entry already.
