@@ -96,6 +96,8 @@ fn modes_of_an_export_become_the_users_own_once() {
     let output = import(&project, &export, &[]);
     let told = printed(&project, &output);
     assert!(output.status.success() && told.contains("modes: written to "), "{told}");
+    let written = fs::read_to_string(project.beside("config/roo-lsp/custom_modes.yaml")).unwrap();
+    assert!(written.starts_with("customModes:\n- slug: poet\n  name: poet\n"), "{written}");
     assert!(told.contains("the modes team of a project: they count from its .roomodes"), "{told}");
     let listed = project.succeed(&["modes"]);
     assert!(listed.contains("poet") && !listed.contains("team"), "{listed}");
@@ -135,6 +137,27 @@ fn a_profile_that_is_there_stays_unless_it_is_to_be_replaced() {
 }
 
 #[test]
+fn what_changed_on_the_way_is_told_of_profiles_that_are_written() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let thinks = json!({
+        "apiProvider": "anthropic", "apiModelId": "claude-sonnet-4-5", "enableReasoningEffort": true,
+        "modelMaxThinkingTokens": 8192,
+    });
+    let export = json!({"providerProfiles": {"apiConfigs": {"default": thinks}}});
+    let told = printed(&project, &import(&project, &export, &[]));
+    let remark = "roo-lsp: imported, but not as it was: profile `default`: its budget of 8192 tokens for thinking became \
+                  `reasoning: medium`\n";
+    assert!(told.contains(remark) && !told.contains("not imported"), "{told}");
+
+    project.configure("profiles:\n  default:\n    provider: ollama\n    model: mine\n");
+    let kept = import(&project, &export, &[]);
+    let told = printed(&project, &kept);
+    assert!(kept.status.success() && !told.contains("8192"), "{told}");
+    assert!(told.contains("not imported: profile `default`: there is one of that name"), "{told}");
+}
+
+#[test]
 fn no_credential_reaches_the_settings() {
     let project = Project::new(&[]);
     let gateway = json!({
@@ -159,11 +182,15 @@ fn what_can_not_be_used_is_said_and_changes_nothing() {
     let before = settings(&project);
     let bedrock = json!({"providerProfiles": {"apiConfigs": {"aws": {"apiProvider": "bedrock"}}}});
     let output = import(&project, &bedrock, &[]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // There is nothing that its user could mend.
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(
-        printed(&project, &output).contains("profile `aws`: Amazon Bedrock is not supported"),
+        printed(&project, &output).contains("not imported: profile `aws`: Amazon Bedrock is not supported"),
         "{output:?}"
     );
+    let odd = json!({"apiProvider": "openai", "openAiModelId": "x", "reasoningEffort": "odd"});
+    let output = import(&project, &json!({"providerProfiles": {"apiConfigs": {"odd": odd}}}), &[]);
+    assert!(output.status.code() == Some(1) && settings(&project) == before, "{output:?}");
     let other = import(&project, &json!({"apiKey": "sk-0123"}), &[]);
     assert!(other.status.code() == Some(1) && !printed(&project, &other).contains("sk-0123"), "{other:?}");
     let missing = project.run(&["import", "roo", "gone.json"]);
@@ -186,7 +213,11 @@ fn denied_commands_refuse_here_only_what_was_refused_there() {
     let told = printed(&project, &output);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("`git` of `deniedCommands`: Roo Code allowed `git status` all the same"), "{told}");
-    assert!(told.contains("the rules for these refuse whole words: `npm publish`, `rm -r`"), "{told}");
+    let remark =
+        "roo-lsp: imported, but not as it was: autoApprove.execute.deny: Roo Code refused whatever begins";
+    assert!(told.contains(remark) && told.contains("refuse whole words: `npm publish`, `rm -r`"), "{told}");
+    let again = printed(&project, &self::import(&project, &export, &[]));
+    assert!(!again.contains("not as it was"), "nothing was imported: {again}");
     let code = |command: &str| project.run(&["policy", "check", "--command", command]).status.code();
     assert_eq!(code("npm publish"), Some(1));
     assert_ne!(code("git status"), Some(1));

@@ -39,7 +39,8 @@ struct SettingsPlan {
     kept: Vec<String>,
 }
 
-/// Imports an exported file. Fails if a profile was left out, or a mode that can't be used.
+/// Imports an exported file. Fails if a profile or a mode was left out that its user can mend; what has no counterpart here is only
+/// told.
 pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;
     let path = exact_line(&source.display().to_string());
@@ -52,7 +53,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
     for mut profile in std::mem::take(&mut exported.profiles) {
         match unusable(&profile) {
             None => {
-                leave_credentials(&mut profile, &mut exported.left_out);
+                leave_credentials(&mut profile);
                 exported.profiles.push(profile);
             }
             Some(reason) => {
@@ -106,9 +107,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
         None => true,
     };
     tell(&exported, &plan, &file, arguments, (instructions, new_modes.is_some()))?;
-    for sentence in exported.refused.iter().chain(&exported.left_out).chain(&plan.kept) {
-        writeln!(terminal::stderr(), "roo-lsp: not imported: {}", exact_line(sentence))?;
-    }
+    tell_what_differs(&exported, &plan, arguments)?;
     if !arguments.approvals && !exported.approvals.is_empty() {
         writeln!(
             terminal::stderr(),
@@ -145,9 +144,11 @@ fn new_modes(
     Ok((!new.is_empty()).then(|| mode_file(&new)))
 }
 
-/// Modes as the text of a file: they are YAML, and JSON is.
+/// Modes as the text of a file.
 fn mode_file(modes: &[&Value]) -> String {
-    format!("{:#}\n", json!({ "customModes": modes }))
+    let file = json!({ "customModes": modes });
+    // JSON is YAML too, if less readable.
+    serde_yaml::to_string(&file).unwrap_or_else(|_| format!("{file:#}\n"))
 }
 
 /// Returns whether a setting chooses this profile for a mode.
@@ -169,14 +170,14 @@ fn unusable(ExportedProfile { name, profile, .. }: &ExportedProfile) -> Option<&
 }
 
 /// Takes headers that are credentials out of a profile.
-fn leave_credentials(ExportedProfile { name, fields, .. }: &mut ExportedProfile, left_out: &mut Vec<String>) {
+fn leave_credentials(ExportedProfile { fields, remarks, .. }: &mut ExportedProfile) {
     let headers = fields.iter_mut().find(|(key, _)| key == "headers");
     let Some(headers) = headers.and_then(|(_, headers)| headers.as_object_mut()) else { return };
     headers.retain(|header, value| {
         let is_clear = is_clear(header, value.as_str().unwrap_or_default());
         if is_clear {
-            left_out.push(format!(
-                "profile `{name}`: the header `{header}` holds a credential; use `roo-lsp login`, or set the header by hand"
+            remarks.push(format!(
+                "the header `{header}` holds a credential and was left out; use `roo-lsp login`, or set the header by hand"
             ));
         }
         !is_clear
@@ -184,6 +185,32 @@ fn leave_credentials(ExportedProfile { name, fields, .. }: &mut ExportedProfile,
     if headers.is_empty() {
         fields.retain(|(key, _)| key != "headers");
     }
+}
+
+/// Says what was imported in another form, and what wasn't.
+fn tell_what_differs(
+    exported: &ExportedSettings,
+    plan: &SettingsPlan,
+    arguments: &ImportRoo,
+) -> Result<(), CliError> {
+    let mut out = terminal::stderr();
+    let written = exported.profiles.iter().filter(|profile| plan.profiles.contains(&profile.name));
+    let of_profiles = written.flat_map(|ExportedProfile { name, remarks, .. }| {
+        remarks.iter().map(move |remark| format!("profile `{name}`: {remark}"))
+    });
+    let of_settings = plan.written.iter().filter_map(|setting| {
+        let remark = setting.remark.as_ref()?;
+        Some(format!("{}: {remark}", setting.path.join(".")))
+    });
+    for sentence in of_profiles.chain(of_settings) {
+        writeln!(out, "roo-lsp: imported, but not as it was: {}", exact_line(&sentence))?;
+    }
+    let approvals = exported.left_out_approvals.iter().filter(|_| arguments.approvals);
+    let left_out = exported.refused.iter().chain(&exported.left_out).chain(approvals);
+    for sentence in left_out.chain(&plan.kept) {
+        writeln!(out, "roo-lsp: not imported: {}", exact_line(sentence))?;
+    }
+    Ok(())
 }
 
 /// The settings file with what was exported.

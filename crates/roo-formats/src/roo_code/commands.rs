@@ -16,8 +16,10 @@ const DENIED: &str = "deniedCommands";
 pub(super) struct CommandRules {
     /// Each a list of words.
     pub(super) rules: Vec<Vec<String>>,
-    /// Sentences on those that are no rule here, or not the same one.
+    /// Sentences on those that are no rule here.
     pub(super) left_out: Vec<String>,
+    /// A sentence on those whose rule matches less.
+    pub(super) remark: Option<String>,
 }
 
 /// The commands that were allowed.
@@ -57,9 +59,9 @@ pub(super) fn denied(global: &Map<String, Value>, counted: bool) -> CommandRules
         }
     }
     if !inexact.is_empty() {
-        commands.left_out.push(format!(
-            "longer words of `{DENIED}`: Roo Code refused whatever begins with the same text, as `rm -rf` with `rm -r`; the rules \
-             for these refuse whole words: {}",
+        commands.remark = Some(format!(
+            "Roo Code refused whatever begins with the same text as `{DENIED}`, such as `rm -rf` with `rm -r`; the rules for these \
+             refuse whole words: {}",
             inexact.join(", ")
         ));
     }
@@ -113,8 +115,8 @@ mod tests {
             // What can't be a rule is an exception all the same.
             ("git commit -m \"a b\"", "git commit"),
         ] {
-            let CommandRules { rules, left_out } = denials(&[allowed], &[denied]);
-            assert_eq!(rules, Vec::<Vec<String>>::new(), "{denied}");
+            let CommandRules { rules, left_out, remark } = denials(&[allowed], &[denied]);
+            assert_eq!((rules, remark), (Vec::<Vec<String>>::new(), None), "{denied}");
             let sentence = format!(
                 "`{denied}` of `deniedCommands`: Roo Code allowed `{allowed}` all the same, and a denial here has no exceptions"
             );
@@ -132,19 +134,22 @@ mod tests {
 
     #[test]
     fn denials_of_parts_of_words_are_said_with_the_rules_for_them() {
-        let CommandRules { rules, left_out } = denials(&[], &["rm -r", "npm run deploy:", "git push "]);
+        let CommandRules { rules, left_out, remark } =
+            denials(&[], &["rm -r", "npm run deploy:", "git push "]);
         assert_eq!(rules, [vec!["rm", "-r"], vec!["npm", "run", "deploy:"], vec!["git", "push"]]);
         // A blank at the end leaves no room for a longer word.
-        let [sentence] = &left_out[..] else { panic!("{left_out:?}") };
-        assert!(sentence.ends_with("refuse whole words: `rm -r`, `npm run deploy:`"), "{sentence}");
-        assert_eq!(denials(&[], &["git push "]).left_out, Vec::<String>::new());
+        let remark = remark.unwrap();
+        assert!(remark.ends_with("refuse whole words: `rm -r`, `npm run deploy:`"), "{remark}");
+        // They are rules, so they are not left out.
+        assert_eq!(left_out, Vec::<String>::new());
+        assert_eq!(denials(&[], &["git push "]).remark, None);
     }
 
     #[test]
     fn what_was_not_looked_at_denies_nothing() {
         let denied = |denied: Value| super::denied(json!({ DENIED: denied }).as_object().unwrap(), false);
         assert_eq!(denied(json!([])), CommandRules::default());
-        let CommandRules { rules, left_out } = denied(json!(["git push"]));
+        let CommandRules { rules, left_out, .. } = denied(json!(["git push"]));
         assert_eq!(rules, Vec::<Vec<String>>::new());
         assert!(left_out[0].contains("every command asked"), "{left_out:?}");
     }

@@ -54,11 +54,13 @@ pub struct ExportedSetting {
     pub path: Vec<String>,
     /// The value.
     pub value: Value,
+    /// A sentence on how it differs from what Roo Code did.
+    pub remark: Option<String>,
 }
 
 impl ExportedSetting {
     fn new(path: &[&str], value: impl Into<Value>) -> Self {
-        Self { path: path.iter().map(|key| (*key).to_owned()).collect(), value: value.into() }
+        Self { path: path.iter().map(|key| (*key).to_owned()).collect(), value: value.into(), remark: None }
     }
 }
 
@@ -73,6 +75,8 @@ pub struct ExportedProfile {
     pub profile: Profile,
     /// True if the export has a key for it.
     pub has_key: bool,
+    /// Sentences on what of it is not carried over, or not as it was.
+    pub remarks: Vec<String>,
 }
 
 /// What an export says, as far as it means something here.
@@ -92,10 +96,12 @@ pub struct ExportedSettings {
     pub custom_instructions: Option<String>,
     /// The user's modes, as a file of modes has them. Those of projects stay in their `.roomodes`.
     pub modes: Vec<Value>,
-    /// Sentences on profiles that could not be read.
+    /// Sentences on profiles with mistakes.
     pub refused: Vec<String>,
-    /// Sentences on what else is not carried over, or not as it was.
+    /// Sentences on what has no counterpart here.
     pub left_out: Vec<String>,
+    /// The same about what was allowed without asking.
+    pub left_out_approvals: Vec<String>,
 }
 
 impl ExportedSettings {
@@ -128,10 +134,13 @@ impl ExportedSettings {
             .filter_map(|(name, config)| Some((name, config.as_object()?)))
             .collect();
         for (name, config) in &configs {
-            match self.profile(name, config, global) {
+            match read_profile(name, config, global) {
                 Ok(Some(profile)) => self.profiles.push(profile),
                 Ok(None) => {}
-                Err(reason) => self.refused.push(format!("profile `{name}`: {reason}")),
+                Err(Unreadable::Provider(reason)) => {
+                    self.left_out.push(format!("profile `{name}`: {reason}"));
+                }
+                Err(Unreadable::Mistake(reason)) => self.refused.push(format!("profile `{name}`: {reason}")),
             }
         }
         let is_read = |name: &&str| self.profiles.iter().any(|profile| profile.name == *name);
@@ -159,99 +168,6 @@ impl ExportedSettings {
         }
     }
 
-    /// A profile; none where there is nothing in it, as in a fresh installation.
-    fn profile(
-        &mut self,
-        name: &str,
-        config: &Map<String, Value>,
-        global: &Map<String, Value>,
-    ) -> Result<Option<ExportedProfile>, String> {
-        let Some(provider) = text(config, "apiProvider") else { return Ok(None) };
-        let provider = find(provider).ok_or_else(|| {
-            let known = providers::reason_against(provider);
-            known.map_or_else(|| "its provider is not known here".to_owned(), str::to_owned)
-        })?;
-        let mut fields = vec![("provider".to_owned(), Value::from(provider.here))];
-        let mut put = |key: &str, value: Value| {
-            fields.retain(|(before, _)| before != key);
-            fields.push((key.to_owned(), value));
-        };
-        if let Some(url) = provider.base_url(config) {
-            put("baseUrl", url.into());
-        }
-        let mut has_level = false;
-        match text(config, provider.model) {
-            // A suffix of Roo Code's own.
-            Some(model) => match model.strip_suffix(":thinking").filter(|_| provider.here == "anthropic") {
-                Some(model) => {
-                    put("model", model.into());
-                    put("reasoning", "high".into());
-                    has_level = true;
-                }
-                None => put("model", model.into()),
-            },
-            None => self.left_out.push(format!(
-                "profile `{name}` names no model, Roo Code used its default: set `model`, or run `roo-lsp setup`"
-            )),
-        }
-        let headers = config.get("openAiHeaders").filter(|_| provider.roo == "openai");
-        if let Some(headers) = headers.and_then(Value::as_object).filter(|headers| !headers.is_empty()) {
-            put("headers", headers.clone().into());
-        }
-        let info = config.get("openAiCustomModelInfo").filter(|_| provider.roo == "openai");
-        let info = info.and_then(Value::as_object);
-        let window = match provider.roo {
-            "ollama" => positive(config, "ollamaNumCtx"),
-            _ => info.and_then(|info| positive(info, "contextWindow")),
-        };
-        if let Some(tokens) = window {
-            put("contextWindow", tokens.into());
-        }
-        let most = positive(config, "modelMaxTokens").or_else(|| positive(info?, "maxTokens"));
-        if let Some(tokens) = most {
-            put("maxTokens", tokens.into());
-        }
-        let thinks = config.get("enableReasoningEffort").and_then(Value::as_bool);
-        let effort = text(config, "reasoningEffort").filter(|_| thinks != Some(false));
-        if let Some(effort) = effort {
-            let effort = if effort == "disable" { "none" } else { effort };
-            put("reasoning", effort.into());
-        } else if thinks == Some(true) {
-            // Models that have no levels in Roo Code have a budget.
-            match positive(config, "modelMaxThinkingTokens") {
-                Some(tokens) => {
-                    let level = level_of(tokens);
-                    put("reasoning", level.into());
-                    self.left_out.push(format!(
-                        "profile `{name}`: its budget of {tokens} tokens for thinking, in place of which it has `reasoning: {level}`"
-                    ));
-                }
-                None if !has_level => self.left_out.push(format!(
-                    "profile `{name}`: it was to think as much as Roo Code's default for the model; set `reasoning`"
-                )),
-                None => {}
-            }
-        }
-        if let Some(temperature) = config.get("modelTemperature").and_then(Value::as_f64) {
-            put("temperature", temperature.into());
-        }
-        if let Some(seconds) = positive(config, "rateLimitSeconds") {
-            put("rateLimitSeconds", seconds.into());
-        }
-        if let Some(condense) = condense(config, global) {
-            put("condense", condense);
-        }
-        if let Some(prices) = info.and_then(prices) {
-            put("pricePerMillion", prices);
-        }
-        let unmatched = unmatched::left_out_of_profile(config, provider.roo).into_iter();
-        self.left_out.extend(unmatched.map(|sentence| format!("profile `{name}`: {sentence}")));
-        let profile = profile_of(&fields.iter().cloned().collect())?;
-        let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
-        let has_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
-        Ok(Some(ExportedProfile { name: name.to_owned(), fields, profile, has_key }))
-    }
-
     fn read_global(&mut self, global: &Map<String, Value>) {
         for (key, name) in
             [("allowedMaxRequests", "requests"), ("commandExecutionTimeout", "commandTimeoutSec")]
@@ -267,8 +183,8 @@ impl ExportedSettings {
         let denied = commands::denied(global, runs_unasked(global, "alwaysAllowExecute"));
         self.left_out.extend(denied.left_out);
         if !denied.rules.is_empty() {
-            self.settings
-                .push(ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied.rules)));
+            let setting = ExportedSetting::new(&["autoApprove", "execute", "deny"], json!(denied.rules));
+            self.settings.push(ExportedSetting { remark: denied.remark, ..setting });
         }
         self.read_approvals(global);
         self.left_out.extend(unmatched::left_out(global, runs_unasked(global, "autoApprovalEnabled")));
@@ -332,13 +248,114 @@ impl ExportedSettings {
         }
         if runs_unasked(global, "alwaysAllowExecute") {
             let allowed = commands::allowed(global);
-            self.left_out.extend(allowed.left_out);
+            self.left_out_approvals.extend(allowed.left_out);
             if !allowed.rules.is_empty() {
                 let path = ["autoApprove", "execute", "allow"];
                 self.approvals.push(ExportedSetting::new(&path, json!(allowed.rules)));
             }
         }
     }
+}
+
+/// Why a profile can't be read.
+enum Unreadable {
+    /// Its provider is none of ours.
+    Provider(&'static str),
+    /// Something in it is wrong.
+    Mistake(String),
+}
+
+/// A profile; none where there is nothing in it, as in a fresh installation.
+fn read_profile(
+    name: &str,
+    config: &Map<String, Value>,
+    global: &Map<String, Value>,
+) -> Result<Option<ExportedProfile>, Unreadable> {
+    let Some(provider) = text(config, "apiProvider") else { return Ok(None) };
+    let provider = find(provider).ok_or_else(|| {
+        let known = providers::reason_against(provider);
+        Unreadable::Provider(known.unwrap_or("its provider is not known here"))
+    })?;
+    let mut fields = vec![("provider".to_owned(), Value::from(provider.here))];
+    let mut put = |key: &str, value: Value| {
+        fields.retain(|(before, _)| before != key);
+        fields.push((key.to_owned(), value));
+    };
+    if let Some(url) = provider.base_url(config) {
+        put("baseUrl", url.into());
+    }
+    let (mut has_level, mut remarks) = (false, vec![]);
+    match text(config, provider.model) {
+        // A suffix of Roo Code's own.
+        Some(model) => match model.strip_suffix(":thinking").filter(|_| provider.here == "anthropic") {
+            Some(model) => {
+                put("model", model.into());
+                put("reasoning", "high".into());
+                has_level = true;
+            }
+            None => put("model", model.into()),
+        },
+        None => {
+            remarks.push(
+                "it names no model, Roo Code used its default: set `model`, or run `roo-lsp setup`"
+                    .to_owned(),
+            );
+        }
+    }
+    let headers = config.get("openAiHeaders").filter(|_| provider.roo == "openai");
+    if let Some(headers) = headers.and_then(Value::as_object).filter(|headers| !headers.is_empty()) {
+        put("headers", headers.clone().into());
+    }
+    let info = config.get("openAiCustomModelInfo").filter(|_| provider.roo == "openai");
+    let info = info.and_then(Value::as_object);
+    let window = match provider.roo {
+        "ollama" => positive(config, "ollamaNumCtx"),
+        _ => info.and_then(|info| positive(info, "contextWindow")),
+    };
+    if let Some(tokens) = window {
+        put("contextWindow", tokens.into());
+    }
+    let most = positive(config, "modelMaxTokens").or_else(|| positive(info?, "maxTokens"));
+    if let Some(tokens) = most {
+        put("maxTokens", tokens.into());
+    }
+    let thinks = config.get("enableReasoningEffort").and_then(Value::as_bool);
+    let effort = text(config, "reasoningEffort").filter(|_| thinks != Some(false));
+    if let Some(effort) = effort {
+        let effort = if effort == "disable" { "none" } else { effort };
+        put("reasoning", effort.into());
+    } else if thinks == Some(true) {
+        // Models that have no levels in Roo Code have a budget.
+        match positive(config, "modelMaxThinkingTokens") {
+            Some(tokens) => {
+                let level = level_of(tokens);
+                put("reasoning", level.into());
+                remarks
+                    .push(format!("its budget of {tokens} tokens for thinking became `reasoning: {level}`"));
+            }
+            None if !has_level => remarks.push(
+                "it was to think as much as Roo Code's default for the model; set `reasoning`".to_owned(),
+            ),
+            None => {}
+        }
+    }
+    if let Some(temperature) = config.get("modelTemperature").and_then(Value::as_f64) {
+        put("temperature", temperature.into());
+    }
+    if let Some(seconds) = positive(config, "rateLimitSeconds") {
+        put("rateLimitSeconds", seconds.into());
+    }
+    if let Some(condense) = condense(config, global) {
+        put("condense", condense);
+    }
+    if let Some(prices) = info.and_then(prices) {
+        put("pricePerMillion", prices);
+    }
+    remarks.extend(unmatched::left_out_of_profile(config, provider.roo));
+    let profile = profile_of(&fields.iter().cloned().collect()).map_err(Unreadable::Mistake)?;
+    let is_key = |key: &str| key == "apiKey" || key.ends_with("ApiKey");
+    let has_key = config.iter().any(|(key, value)| is_key(key) && is_text(value));
+    Ok(Some(ExportedProfile { name: name.to_owned(), fields, profile, has_key, remarks }))
 }
 
 /// Returns whether Roo Code did something without asking: the switch for it is on, and so is that for all of them.

@@ -79,13 +79,16 @@ fn what_decides_whether_a_profile_works_is_carried_over_or_said() {
     assert_eq!((field("azure", "pricePerMillion"), field("free", "pricePerMillion")), (Some(prices), None));
     assert_eq!(read.refused, Vec::<String>::new());
     let begins = [
-        "profile `azure`: `openAiStreamingEnabled`: it was off;",
-        "profile `token`: `anthropicUseAuthToken`: write your key",
-        "profile `router`: `openRouterSpecificProvider`: OpenRouter chooses",
+        ("azure", "`openAiStreamingEnabled`: it was off;"),
+        ("token", "`anthropicUseAuthToken`: write your key"),
+        ("router", "`openRouterSpecificProvider`: OpenRouter chooses"),
     ];
-    assert_eq!(read.left_out.len(), begins.len(), "{:?}", read.left_out);
-    for (sentence, begin) in read.left_out.iter().zip(begins) {
-        assert!(sentence.starts_with(begin), "{sentence}");
+    let all = read.profiles.iter();
+    let remarks = all.flat_map(|profile| profile.remarks.iter().map(|remark| (&*profile.name, remark)));
+    let remarks: Vec<(&str, &String)> = remarks.collect();
+    assert_eq!((remarks.len(), read.left_out), (begins.len(), vec![]), "{remarks:?}");
+    for ((profile, remark), (name, begin)) in remarks.iter().zip(begins) {
+        assert!(*profile == name && remark.starts_with(begin), "{profile}: {remark}");
     }
 }
 
@@ -96,7 +99,7 @@ fn profiles_that_can_not_be_used_are_said() {
         "odd": {"apiProvider": "openai", "openAiModelId": "x", "reasoningEffort": "sk-secret"},
         "new": {"apiProvider": "of-tomorrow"},
     }}}));
-    assert_debug_snapshot!((read.profiles, read.current, read.refused));
+    assert_debug_snapshot!((read.profiles, read.current, read.refused, read.left_out));
 }
 
 #[test]
@@ -110,7 +113,8 @@ fn limits_and_refused_commands_are_settings_and_what_was_allowed_is_apart() {
         "customModes": [{"slug": "docs", "source": "global"}, {"slug": "team", "source": "project"}],
     }}));
     assert_eq!(read.modes, [json!({"slug": "docs", "source": "global"})]);
-    assert_debug_snapshot!((read.settings, read.approvals, read.custom_instructions, read.left_out));
+    let left_out = (read.left_out, read.left_out_approvals);
+    assert_debug_snapshot!((read.settings, read.approvals, read.custom_instructions, left_out));
 }
 
 fn global(settings: Value) -> ExportedSettings {
@@ -193,15 +197,14 @@ fn a_budget_for_thinking_becomes_a_level() {
         let read = read(&json!({"providerProfiles": {"apiConfigs": {"a": config}}}));
         let fields = &read.profiles[0].fields;
         let level = fields.iter().find(|(key, _)| key == "reasoning").map(|(_, level)| level.clone());
-        (level, read.left_out)
+        assert_eq!(read.left_out, Vec::<String>::new());
+        (level, read.profiles[0].remarks.clone())
     };
     for (tokens, level) in [(1024, "low"), (2048, "low"), (2049, "medium"), (8192, "medium"), (8193, "high")]
     {
         let (found, said) = of(json!({"enableReasoningEffort": true, "modelMaxThinkingTokens": tokens}));
         assert_eq!(found, Some(level.into()), "{tokens}");
-        let sentence = format!(
-            "profile `a`: its budget of {tokens} tokens for thinking, in place of which it has `reasoning: {level}`"
-        );
+        let sentence = format!("its budget of {tokens} tokens for thinking became `reasoning: {level}`");
         assert_eq!(said, [sentence]);
     }
     let nothing_said = Vec::<String>::new();
