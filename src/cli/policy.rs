@@ -246,7 +246,7 @@ struct Asker<'a> {
 }
 
 async fn check(context: &SessionContext, asked: PolicyCheck) -> Result<Ending, CliError> {
-    let settings = context.settings(flags(&asked.allow))?;
+    let settings = context.settings_for_policy(flags(&asked.allow))?;
     let judge = context.judge(settings, context.bounds().only_looking())?;
     let asker = Asker {
         judge: &judge,
@@ -478,7 +478,7 @@ const POLICY: [&str; 6] = ["autoApprove", "protected", "intents", "sandbox", "re
 async fn explain(context: &SessionContext, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);
     let layers = context.layers(flags.clone()).map_err(super::SessionError::from)?;
-    let settings = context.settings(flags)?;
+    let settings = context.settings_for_policy(flags)?;
     let customization = context.customization()?;
     let orchestration = Orchestration::new(context.workspace()?, context.state().path());
     let [server_only, always_asks, runs_later] = protected_names();

@@ -106,13 +106,20 @@ impl SessionContext {
 
     /// The settings of the file and of the command line. Keys that mean nothing are told on standard error.
     pub(super) fn settings(&self, flags: Option<Layer>) -> Result<Settings, SessionError> {
+        let loaded = config::load(self.layers(flags)?)?;
+        tell(&loaded.warnings);
+        Ok(loaded.settings)
+    }
+
+    /// The same, for what goes by the rules of commands: those that never apply are told too.
+    pub(super) fn settings_for_policy(&self, flags: Option<Layer>) -> Result<Settings, SessionError> {
         let loaded = self.load(flags)?;
         tell(&loaded.warnings);
         Ok(loaded.settings)
     }
 
     /// The settings of the file and of the command line, for a request: the file is read again while it runs. Warnings are
-    /// printed as by [`Self::settings`]; later problems become notices.
+    /// printed as by [`Self::settings_for_policy`]; later problems become notices.
     pub(super) fn live_settings(&self, flags: Layer) -> Result<Arc<LiveSettings>, SessionError> {
         let file = self.directories.config_file();
         let live = LiveSettings::load(file, Ok(Some(flags)), &Value::Null, Arc::new(SystemClock));
@@ -151,7 +158,7 @@ impl SessionContext {
         }
     }
 
-    /// The settings of the file and of the command line, with what means nothing in them.
+    /// The settings of the file and of the command line, with what means nothing in them, and the rules that never apply.
     pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, SettingsProblem> {
         let layers = self.layers(flags)?;
         let mut loaded = config::load(layers.iter().cloned())?;

@@ -158,6 +158,44 @@ fn what_changed_on_the_way_is_told_of_profiles_that_are_written() {
 }
 
 #[test]
+fn a_command_whose_rule_would_never_apply_is_left_out_with_its_reason() {
+    let project = Project::new(&[]);
+    project.configure("");
+    let mut export = export();
+    export["globalSettings"]["allowedCommands"] = json!(["npm test", "cargo", "git push", "echo \"a b\""]);
+    let asked = printed(&project, &import(&project, &export, &["--dry-run"]));
+    assert!(!asked.contains("allowedCommands"), "nothing of it was asked for: {asked}");
+    let told = printed(&project, &import(&project, &export, &["--approvals"]));
+    for reason in [
+        "not imported: `cargo` of `allowedCommands`: this rule never applies: `cargo` runs what it is given",
+        "the preset `cargo` has the usual ones",
+        "not imported: `git push` of `allowedCommands`: this rule never applies: the rule [git, push] denies all of it",
+        "not imported: `echo \"a b\"` of `allowedCommands`",
+    ] {
+        assert!(told.contains(reason), "{reason} is missing in {told}");
+    }
+    assert!(settings(&project).contains("allow: [[npm, test]]"), "{}", settings(&project));
+}
+
+#[test]
+fn rules_that_never_apply_are_told_where_rules_count() {
+    let project = Project::new(&[]);
+    project.configure("autoApprove:\n  execute:\n    allow: [[cargo]]\n");
+    for (arguments, is_told) in [
+        (&["tasks", "list"][..], false),
+        (&["modes"], false),
+        (&["models"], false),
+        (&["policy", "check", "--command", "ls"], true),
+        (&["policy", "explain"], true),
+        (&["doctor", "--offline"], true),
+        (&["run", "x"], true),
+    ] {
+        let told = printed(&project, &project.run(arguments));
+        assert_eq!(told.contains("this rule never applies"), is_told, "{arguments:?}: {told}");
+    }
+}
+
+#[test]
 fn no_credential_reaches_the_settings() {
     let project = Project::new(&[]);
     let gateway = json!({

@@ -16,6 +16,7 @@ use crate::live_settings::Configured;
 use crate::model_setup::{LockedSettings, ProfileName, UsableSettings, WriteError};
 use crate::shell_word::shell_word;
 use roo_engine::customization::GLOBAL_MCP;
+use roo_engine::policy::command;
 use roo_formats::config::edit::{self, EditError, OtherFields, ProfileFields, ValueOutcome};
 use roo_formats::modes::{ParsedModes, Source};
 use roo_formats::roo_code::places::RULES;
@@ -24,6 +25,7 @@ use roo_formats::roo_code::{
 };
 use roo_model::providers::{self, KeyState};
 use roo_text::render::exact_line;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// Changes of a settings file.
@@ -62,6 +64,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
             }
         }
     }
+    leave_rules_without_effect(&mut exported);
 
     if exported.asked_for_mcp {
         let servers = context.directories.config.join(GLOBAL_MCP);
@@ -184,6 +187,33 @@ fn leave_credentials(ExportedProfile { fields, remarks, .. }: &mut ExportedProfi
     });
     if headers.is_empty() {
         fields.retain(|(key, _)| key != "headers");
+    }
+}
+
+/// Takes those rules out of what was allowed that no command can match here.
+fn leave_rules_without_effect(exported: &mut ExportedSettings) {
+    let rules = |settings: &[ExportedSetting], key: &str| {
+        let rules = settings.iter().find(|setting| setting.path == ["autoApprove", "execute", key]);
+        rules.and_then(|rules| Vec::<Vec<String>>::deserialize(&rules.value).ok()).unwrap_or_default()
+    };
+    let denied = rules(&exported.settings, "deny");
+    let (mut kept, left_out_before) = (vec![], exported.left_out_approvals.len());
+    for words in rules(&exported.approvals, "allow") {
+        match command::rule_problem(&words, &denied) {
+            None => kept.push(words),
+            Some(problem) => {
+                let sentence = format!("`{}` of `allowedCommands`: {problem}", words.join(" "));
+                exported.left_out_approvals.push(sentence);
+            }
+        }
+    }
+    if exported.left_out_approvals.len() == left_out_before {
+        return;
+    }
+    let is_rules = |setting: &ExportedSetting| setting.path == ["autoApprove", "execute", "allow"];
+    exported.approvals.retain(|setting| !is_rules(setting) || !kept.is_empty());
+    if let Some(setting) = exported.approvals.iter_mut().find(|setting| is_rules(setting)) {
+        setting.value = json!(kept);
     }
 }
 

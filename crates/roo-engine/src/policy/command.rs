@@ -26,7 +26,7 @@ mod value;
 mod variables;
 mod wrapper;
 
-pub use diagnosis::{problems, unknown_preset};
+pub use diagnosis::{problems, rule_problem, unknown_preset};
 pub(super) use git::{changes_work_tree, may_sign};
 pub use native::{independent_parts, is_context_command, is_urid_recipe, makes_directory};
 pub use no_disk::NoDisk;

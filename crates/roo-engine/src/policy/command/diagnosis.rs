@@ -16,13 +16,10 @@ pub fn problems(layer: &Layer) -> Vec<SettingsProblem> {
         let path = ["autoApprove", "execute", key].map(|key| Step::Key(key.to_owned()));
         layer.warning(&[path.as_slice(), &[Step::Index(index)]].concat(), message)
     };
-    let allowed = allow.iter().enumerate().filter_map(|(index, words)| {
-        let message = rule_problem(words).or_else(|| {
-            let denying = deny.iter().find(|denying| words.starts_with(denying))?;
-            Some(format!("this rule never applies: the rule {} denies all of it", list(denying)))
-        })?;
-        Some(at("allow", index, message))
-    });
+    let allowed = allow
+        .iter()
+        .enumerate()
+        .filter_map(|(index, words)| Some(at("allow", index, rule_problem(words, &deny)?)));
     let denied = deny
         .iter()
         .enumerate()
@@ -39,8 +36,16 @@ pub fn unknown_preset(name: &str) -> String {
     format!("there is no preset `{name}`; there are {}", names.join(", "))
 }
 
+/// Returns the reason why an allowing rule never applies beside these denying ones; none where it does.
+pub fn rule_problem(words: &[String], denied: &[Vec<String>]) -> Option<String> {
+    unmatchable(words).or_else(|| {
+        let denying = denied.iter().find(|denying| words.starts_with(denying))?;
+        Some(format!("this rule never applies: the rule {} denies all of it", list(denying)))
+    })
+}
+
 /// Returns the reason why no command can match an allowing rule; none where one can.
-pub(super) fn rule_problem(words: &[String]) -> Option<String> {
+fn unmatchable(words: &[String]) -> Option<String> {
     let program = words.first()?;
     if let Some(problem) = written(words) {
         return Some(problem);
@@ -68,7 +73,9 @@ pub(super) fn rule_problem(words: &[String]) -> Option<String> {
     }
     let is_about_itself = words.iter().skip(1).any(|word| ABOUT_ITSELF.contains(&word.as_str()));
     if known.runners.has(&name) && command.is_none() && !is_about_itself {
-        let such = example(program).map(|rule| format!(", such as {rule}")).unwrap_or_default();
+        let such = example(program)
+            .map(|(rule, preset)| format!(", such as {rule}; the preset `{preset}` has the usual ones"));
+        let such = such.unwrap_or_default();
         return never(format!("`{program}` runs what it is given, so a rule must also name that{such}"));
     }
     let arguments = words.get(1..).unwrap_or_default();
@@ -116,13 +123,14 @@ mod tests {
     use super::*;
 
     fn problem(line: &str) -> Option<String> {
-        rule_problem(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        unmatchable(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn rules_that_no_command_matches_are_told() {
         for (rule, told) in [
             ("npm", "must also name that, such as [npm, "),
+            ("cargo", "; the preset `cargo` has the usual ones"),
             ("node", "must also name that"),
             ("make", "must also name that"),
             ("python3 -u", "must also name that"),
@@ -143,7 +151,7 @@ mod tests {
             let found = problem(rule).unwrap_or_default();
             assert!(found.contains(told), "{rule}: {found}");
         }
-        let found = rule_problem(&["cargo test".to_owned(), "-q".to_owned()]).unwrap_or_default();
+        let found = unmatchable(&["cargo test".to_owned(), "-q".to_owned()]).unwrap_or_default();
         assert!(found.ends_with("write each word by itself: [cargo, test, -q]"), "{found}");
     }
 

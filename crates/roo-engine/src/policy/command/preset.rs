@@ -155,15 +155,14 @@ pub fn suggested_presets(project: &Path) -> Vec<&'static Preset> {
 }
 
 /// A rule with which a program may run, for who wrote one that can't.
-pub(super) fn example(program: &str) -> Option<String> {
+pub(super) fn example(program: &str) -> Option<(String, &'static str)> {
     let name = programs::name(program);
-    let mut rules = presets().iter().flat_map(|preset| &preset.rules).filter(|rule| !rule.is_exact);
-    let is_about_it =
-        |rule: &&Rule| rule.words.first().is_some_and(|program| programs::name(program) == name);
-    let rule = rules.find(|rule| {
+    let rules = presets().iter().flat_map(|preset| preset.rules.iter().map(move |rule| (rule, preset.name)));
+    let is_about_it = |rule: &Rule| rule.words.first().is_some_and(|program| programs::name(program) == name);
+    let (rule, preset) = rules.filter(|(rule, _)| !rule.is_exact).find(|(rule, _)| {
         is_about_it(rule) && names_command(rule) && !rule.words.iter().any(|word| word.contains('*'))
     })?;
-    Some(format!("[{}]", rule.words.join(", ")))
+    Some((format!("[{}]", rule.words.join(", ")), preset))
 }
 
 /// Returns whether a rule names more than a program and its options.
@@ -209,7 +208,7 @@ mod tests {
     fn no_preset_has_a_rule_that_can_not_match() {
         for preset in presets() {
             for rule in preset.rules().iter().filter(|rule| !rule.is_exact && names_command(rule)) {
-                let problem = super::super::diagnosis::rule_problem(&rule.words);
+                let problem = super::super::diagnosis::rule_problem(&rule.words, &[]);
                 assert!(problem.is_none(), "{}: {}: {problem:?}", preset.name, rule.line());
             }
         }
@@ -392,7 +391,7 @@ mod tests {
     #[test]
     fn an_example_is_a_rule_that_works() {
         assert_eq!(example("make"), None);
-        assert_eq!(example("npm").as_deref(), Some("[npm, list]"));
-        assert_eq!(example("cargo").as_deref(), Some("[cargo, audit]"));
+        assert_eq!(example("npm"), Some(("[npm, list]".to_owned(), "node")));
+        assert_eq!(example("cargo"), Some(("[cargo, audit]".to_owned(), "cargo")));
     }
 }
