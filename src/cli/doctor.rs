@@ -480,11 +480,7 @@ fn known_mode(modes: &Modes, slug: &str) -> Result<String, String> {
 }
 
 fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {
-    if settings.profiles.contains_key(name) {
-        Ok(name.to_owned())
-    } else {
-        Err(format!("there is no model profile '{name}'; define profiles.{name}"))
-    }
+    settings.find_profile(name).map(|_| name.to_owned()).map_err(|error| error.to_string())
 }
 
 fn shown(profile: &Profile) -> String {

@@ -19,11 +19,8 @@ pub(super) fn models(common: &Common, arguments: &Models) -> Result<Ending, CliE
         None => {
             let settings = SessionContext::find(common)?.settings(None)?;
             let name = arguments.profile.as_ref().unwrap_or(&settings.profile);
-            settings.profiles.get(name).cloned().ok_or_else(|| {
-                CliError::Other(format!(
-                    "there is no model profile '{name}'; run `roo-lsp setup`, or name a provider with `--provider`"
-                ))
-            })?
+            let named = settings.find_profile(name).cloned();
+            named.map_err(|unknown| CliError::Other(format!("{unknown}; `--provider` needs no profile")))?
         }
     };
     let models = match arguments.offline {

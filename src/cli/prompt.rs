@@ -14,7 +14,7 @@ use roo_catalog::ToolProtocol;
 use roo_engine::engine::clock::{Clock as _, SystemClock};
 use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
-use roo_formats::config::{Profile, Settings};
+use roo_formats::config::{Profile, Settings, UnknownProfile};
 use roo_formats::modes::Mode;
 use roo_model::parser::StreamEvent;
 use roo_model::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
@@ -87,8 +87,8 @@ pub(super) enum WriteFailure {
     Exists { name: String },
     #[error("{name} is a symlink or its path goes through one, so it is not written")]
     Linked { name: String },
-    #[error("there is no model profile '{name}' for the mode '{mode}'; define profiles.{name}")]
-    NoProfile { name: String, mode: String },
+    #[error("the mode '{mode}' can't work: {unknown}")]
+    NoProfile { mode: String, unknown: UnknownProfile },
     #[error(transparent)]
     Model(#[from] providers::ModelError),
     #[error("the model's answer was cut off before its end; nothing was written")]
@@ -185,9 +185,8 @@ async fn documents(workspace: &Workspace, slug: &str) -> Result<Vec<(String, Str
 }
 
 fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure> {
-    let (name, profile) = settings.profile_of(slug);
-    let profile =
-        profile.ok_or_else(|| WriteFailure::NoProfile { name: name.to_owned(), mode: slug.to_owned() })?;
+    let profile = settings.find_profile(settings.profile_of(slug).0);
+    let profile = profile.map_err(|unknown| WriteFailure::NoProfile { mode: slug.to_owned(), unknown })?;
     Ok(providers::connect(profile, &environment)?)
 }
 

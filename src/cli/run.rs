@@ -229,13 +229,11 @@ pub(super) fn check(
         customization.modes().find(slug).map_err(unknown)?;
     }
     let default = settings.profile_of(mode.unwrap_or(&settings.mode)).0;
-    match (settings.profiles.get(profile.unwrap_or(default)), profile) {
-        (Some(profile), _) => check_profile(profile).map_err(|error| CliError::Other(error.to_string())),
-        (None, Some(name)) => Err(CliError::Usage(format!(
-            "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml"
-        ))),
+    match (settings.find_profile(profile.unwrap_or(default)), profile) {
+        (Ok(profile), _) => check_profile(profile).map_err(|error| CliError::Other(error.to_string())),
+        (Err(unknown), Some(_)) => Err(CliError::Usage(unknown.to_string())),
         // The engine says so, before the task comes to be.
-        (None, None) => Ok(()),
+        (Err(_), None) => Ok(()),
     }
 }
 

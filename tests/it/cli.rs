@@ -190,7 +190,18 @@ fn mistakes_are_found_before_the_task_starts() {
     assert_ends(&project.run(&["run", "x", "--script=none.yaml"]), 1, "none.yaml");
     assert_ends(&project.run(&["run", "x", "--profile=keyless"]), 1, "ANTHROPIC_API_KEY is not set");
     assert_ends(&project.run(&["run", "x", "--profile=empty"]), 1, "lacks `model`");
-    assert_ends(&project.run(&["run", "x"]), 1, "there is no model profile 'default'");
+    let choose = "there is no model profile 'default'; the profiles are: empty, keyless; choose one with `profile: empty`";
+    assert_ends(&project.run(&["run", "x"]), 1, choose);
+    assert_ends(
+        &project.run(&["models"]),
+        1,
+        "there is no model profile 'default'; the profiles are: empty, keyless",
+    );
+    assert_ends(
+        &project.run(&["run", "x", "--mode=Code"]),
+        2,
+        "There is no mode 'Code'; did you mean 'code'?",
+    );
     assert_ends(&project.run(&["run", "x", "--profile=absent"]), 2, "there is no model profile 'absent'");
     assert_ends(&project.run(&["run", "x", "--mode=poet"]), 2, "architect");
     for words in ["--allow-command=", "--allow-command='"] {
@@ -765,7 +776,12 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     let (code, text) = report(&others.replace("script:", "fallback: spare, script:"));
     assert!(code == Some(1) && text.contains("FAIL profile spare: The model profile lacks"), "{text}");
     for (wrong, line) in [
-        ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
+        (
+            "profile: absent\n",
+            "FAIL default profile: there is no model profile 'absent'; the profiles are: default; choose",
+        ),
+        ("profile: defualt\n", "did you mean 'default'? The profiles are: default"),
+        ("mode: cod\n", "FAIL mode: There is no mode 'cod'; did you mean 'code'?"),
         ("mode: poet\n", "FAIL mode: "),
         ("modes: { code: { profile: absent } }\n", "FAIL modes.code: there is no model profile 'absent'"),
         ("modes: { poet: {} }\n", "FAIL modes.poet: "),

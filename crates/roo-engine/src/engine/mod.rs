@@ -78,7 +78,7 @@ use crate::tools::codebase_search_result;
 use roo_catalog::{Effect, ToolId, ToolName};
 use roo_durable::reserve::Reserve;
 use roo_durable::{Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
-use roo_formats::config::{Directories, RunContext, Settings, SettingsSource};
+use roo_formats::config::{Directories, RunContext, Settings, SettingsSource, UnknownProfile};
 use roo_formats::modes;
 use roo_formats::roo_code::tasks::PastTask;
 use roo_index::CodeIndex;
@@ -513,7 +513,7 @@ impl Engine {
             Some(name) => name,
             None => settings.profile_of(&mode.slug).0.to_owned(),
         };
-        let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
+        let profile = settings.find_profile(&profile_name).map_err(unknown_profile)?;
         let (urid, task_directory) = self.draw_urid();
         let log = RequestLog::create(self.directory.request(&id))?;
         let created = Event::Created {
@@ -1459,8 +1459,7 @@ impl Engine {
     /// [`EngineError::Configuration`] for an unknown profile.
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
         let settings = self.settings().await;
-        let profile = settings.profiles.get(name);
-        let profile = profile.ok_or_else(|| unknown_profile(name))?;
+        let profile = settings.find_profile(name).map_err(unknown_profile)?;
         let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
         self.input(task, Input::Change(change)).await
     }
@@ -1590,11 +1589,8 @@ fn check_faults(services: &EngineServices) -> Result<(), EngineError> {
     services.fault().map_or(Ok(()), |fault| Err(EngineError::Configuration(fault)))
 }
 
-fn unknown_profile(name: &str) -> EngineError {
-    EngineError::Configuration(format!(
-        "there is no model profile '{name}'; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in \
-         initializationOptions"
-    ))
+fn unknown_profile(error: UnknownProfile) -> EngineError {
+    EngineError::Configuration(error.to_string())
 }
 
 fn runs_command(tool: &str) -> bool {

@@ -25,6 +25,9 @@ use roo_text::render::exact_line;
 
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
+/// What is told of a key of a provider in the settings.
+const API_KEY: &str = "API keys don't belong here, and this one is ignored: store it with `roo-lsp login PROVIDER`, or name the \
+                       variable that has it in `apiKeyEnv`";
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 8] =
     ["autoApprove", "browser", "index", "intents", "limits", "protected", "redactSecrets", "sandbox"];
@@ -269,6 +272,9 @@ impl Layer {
         let mut unknown = Vec::new();
         collect_unknown(&self.keys, &SETTINGS.root(), &[], &mut unknown);
         let unknown = unknown.into_iter().map(|(path, meant)| {
+            if is_api_key(&path) {
+                return self.warning(&path, API_KEY);
+            }
             let mut found = self.warning(&path, format!("unknown key, ignored{}", did_you_mean(meant)));
             found.problem.suggestion = meant.map(str::to_owned);
             found
@@ -492,6 +498,12 @@ fn collect_unknown<'a>(
             collect_unknown(given, &known, &[above, &[step]].concat(), unknown);
         }
     }
+}
+
+/// Returns whether a profile has an API key there, as users write it.
+fn is_api_key(path: &[Step]) -> bool {
+    let [Step::Key(profiles), _, Step::Name(key)] = path else { return false };
+    profiles == "profiles" && key.replace(['-', '_'], "").eq_ignore_ascii_case("apikey")
 }
 
 /// The values whose place fits the pattern, each with its path.
@@ -1055,6 +1067,17 @@ redactSecrets: false
             "/c/config.yaml:3:1: colour: unknown key, ignored",
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn where_keys_of_providers_go_is_told_without_the_key() {
+        for key in ["apiKey", "api_key", "apikey"] {
+            let text = format!("profiles: {{ a: {{ provider: openai, {key}: sk-1 }} }}\n");
+            let told: Vec<String> =
+                load([yaml(&text)]).unwrap().warnings.iter().map(SettingsProblem::to_string).collect();
+            let expected = format!("/c/config.yaml:1:36: profiles.a.{key}: {API_KEY}");
+            assert_eq!(told, [expected]);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod provider;
 mod settings;
 mod settings_file;
 mod source;
+mod unknown_profile;
 mod variables;
 pub mod yaml;
 
@@ -40,6 +41,7 @@ pub use settings::{
 };
 pub use settings_file::SettingsFile;
 pub use source::SettingsSource;
+pub use unknown_profile::UnknownProfile;
 pub use variables::{InvalidVariable, VariablePattern};
 
 /// The format of `config.yaml`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::built_in::{BUILT_IN, ENTRY};
 use super::mode::Mode;
 use crate::config::ModeSettings;
+use roo_text::misspelling;
 
 /// Stands for every mode in the user's settings.
 const EVERY_MODE: &str = "*";
@@ -90,12 +91,18 @@ fn add_targets<'a>(mode: &mut Arc<Mode>, targets: impl Iterator<Item = &'a Strin
 
 /// No mode has this slug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("There is no mode '{slug}'. The modes are {}.", known.join(", "))]
+#[error("There is no mode '{slug}'{} The modes are {}.", meant(slug, known), known.join(", "))]
 pub struct UnknownMode {
     /// Requested slug.
     pub slug: String,
     /// Known slugs.
     pub known: Vec<String>,
+}
+
+/// The end of a sentence about a slug that is not known.
+fn meant(slug: &str, known: &[String]) -> String {
+    let meant = misspelling::meant(slug, known.iter().map(String::as_str));
+    meant.map_or_else(|| ".".to_owned(), |meant| format!("; did you mean '{meant}'?"))
 }
 
 #[cfg(test)]
@@ -133,7 +140,7 @@ mod tests {
     fn an_unknown_slug_lists_the_known_ones() {
         assert_eq!(
             Modes::built_in().find("coder").unwrap_err().to_string(),
-            "There is no mode 'coder'. The modes are new-task, orchestrator, architect, code, debug, ask."
+            "There is no mode 'coder'; did you mean 'code'? The modes are new-task, orchestrator, architect, code, debug, ask."
         );
     }
 }
