@@ -52,6 +52,11 @@ pub(super) fn doctor(common: &Common, arguments: &Doctor) -> Result<Ending, CliE
                 report.good("settings", &file.display().to_string());
             } else {
                 report.note("settings", &format!("{} does not exist; the defaults apply", file.display()));
+                let other = file.with_extension("yml");
+                if other.exists() {
+                    let name = file.file_name().unwrap_or_default().display();
+                    report.note("settings", &format!("there is {}; the name is {name}", other.display()));
+                }
             }
             for warning in &warnings {
                 report.note("settings", &warning.to_string());

@@ -743,6 +743,16 @@ fn a_run_whose_approvals_a_flag_answers_prints_what_decides_them() {
 }
 
 #[test]
+fn the_doctor_names_a_settings_file_with_another_ending() {
+    let project = project("");
+    let file = project.beside("config/roo-lsp/config.yaml");
+    fs::rename(&file, file.with_extension("yml")).unwrap();
+    let told = String::from_utf8(project.run(&["doctor", "--offline"]).stdout).unwrap();
+    assert!(told.contains("config.yaml does not exist; the defaults apply"), "{told}");
+    assert!(told.contains("config.yml; the name is config.yaml"), "{told}");
+}
+
+#[test]
 fn the_doctor_looks_at_everything_that_the_settings_name() {
     let project = project("");
     let script = project.beside("script.yaml");
@@ -775,6 +785,9 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     assert!(text.contains("run roo-lsp login openai --base-url https://x.example/v1."), "{text}");
     let (code, text) = report(&others.replace("script:", "fallback: spare, script:"));
     assert!(code == Some(1) && text.contains("FAIL profile spare: The model profile lacks"), "{text}");
+    let (code, text) =
+        report("profile: mine\nprofiles: { a: { provider: openai, api_key: x } }\nautoApprove: yes\n");
+    assert!(code == Some(1) && text.contains("must have keys below it, such as `read: true`"), "{text}");
     for (wrong, line) in [
         (
             "profile: absent\n",

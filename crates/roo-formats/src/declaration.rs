@@ -527,6 +527,32 @@ impl<'a> Part<'a> {
         self.types() == "a string" && (value.is_number() || value.is_boolean())
     }
 
+    /// A key of a mapping with its default, to follow "must have keys below it"; empty where none has a plain one.
+    fn example_key(&self) -> String {
+        let defaults =
+            self.shapes.iter().flat_map(|shape| shape.properties()).filter_map(|(name, schema)| {
+                let default =
+                    schema.get("default").filter(|default| default.is_boolean() || default.is_u64())?;
+                Some(format!(", such as `{name}: {default}`"))
+            });
+        defaults.take(1).collect()
+    }
+
+    /// The list that a text was meant for, as YAML.
+    fn as_list(&self, text: &str) -> String {
+        let is_plain = |word: &str| {
+            let is_start = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-' | '_');
+            word.starts_with(is_start) && word.chars().all(|c| is_start(c) || matches!(c, '+' | '='))
+        };
+        let words = text.split_whitespace().map(|word| match is_plain(word) {
+            true => one_line(word, LONGEST_FOUND),
+            false => quoted(word),
+        });
+        let list = format!("[{}]", words.collect::<Vec<_>>().join(", "));
+        let is_of_lists = self.items().is_some_and(|items| items.types() == "a list");
+        if is_of_lists { format!("[{list}]") } else { list }
+    }
+
     /// Says behind the name of a key why a value isn't allowed here: what is, and what was found. Looks at type, texts and
     /// bounds of this value, not into it. `is_secret` leaves out what the value is.
     pub(crate) fn refusal(&self, value: &Value, is_secret: bool) -> Option<String> {
@@ -541,8 +567,18 @@ impl<'a> Part<'a> {
                 Value::Array(_) => "a list".to_owned(),
                 Value::Object(_) => "an object".to_owned(),
             };
-            let quotes = if self.is_unquoted(value) { "; put it in quotes" } else { "" };
-            return Some(format!("must be {}, not {found}{quotes}", self.types()));
+            let types = self.types();
+            return Some(match (value, &*types) {
+                (_, "an object") => {
+                    let example = if is_secret { String::new() } else { self.example_key() };
+                    format!("must have keys below it{example}, and is {found}")
+                }
+                (Value::String(text), "a list") if !is_secret => {
+                    format!("must be a list, not {found}; write each word by itself: {}", self.as_list(text))
+                }
+                _ if self.is_unquoted(value) => format!("must be {types}, not {found}; put it in quotes"),
+                _ => format!("must be {types}, not {found}"),
+            });
         };
         let words = self.words();
         let words: Vec<&str> = words.iter().map(|word| word.word.as_str()).collect();

@@ -726,7 +726,11 @@ redactSecrets: false
             "limits: { costUsd: -1 }\n",
             "limits: 3\n",
             "autoApprove: { write: \"yes\" }\n",
+            "autoApprove: yes\n",
             "autoApprove: { execute: { allow: [rm] } }\n",
+            "autoApprove: { execute: { allow: [npm test] } }\n",
+            "autoApprove: { execute: { allow: npm test } }\n",
+            "autoApprove: { execute: { allow: ['echo $A'] } }\n",
             "autoApprove: { execute: { mode: al } }\n",
             "sandbox: { level: best1 }\n",
             "protected: infra/\n",
@@ -742,15 +746,19 @@ redactSecrets: false
         /c/config.yaml:1:18: limits.depth: must be a whole number, not 1.5
         /c/config.yaml:1:18: limits.depth: must be a number of at least 0 and at most 4294967295, not 5000000000
         /c/config.yaml:1:20: limits.costUsd: must be an amount of 0 or more, not -1
-        /c/config.yaml:1:9: limits: must be an object, not 3
+        /c/config.yaml:1:9: limits: must have keys below it, such as `requests: 200`, and is 3
         /c/config.yaml:1:23: autoApprove.write: must be true or false, not the string "yes"
-        /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "rm"
+        /c/config.yaml:1:14: autoApprove: must have keys below it, such as `read: true`, and is the string "yes"
+        /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "rm"; write each word by itself: [rm]
+        /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "npm test"; write each word by itself: [npm, test]
+        /c/config.yaml:1:34: autoApprove.execute.allow: must be a list, not the string "npm test"; write each word by itself: [[npm, test]]
+        /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "echo $A"; write each word by itself: [echo, "$A"]
         /c/config.yaml:1:33: autoApprove.execute.mode: must be one of `ask`, `rules`, `confined`, not "al"
         /c/config.yaml:1:19: sandbox.level: must be one of `off`, `best`, `L2`, `namespaces`, `staged`, not "best1"; did you mean `best`?
-        /c/config.yaml:1:12: protected: must be a list, not the string "infra/"
+        /c/config.yaml:1:12: protected: must be a list, not the string "infra/"; write each word by itself: [infra/]
         /c/config.yaml:1:7: mode: must be a string, not 3; put it in quotes
         /c/config.yaml:1:7: mode: must be a string, not a list
-        /c/config.yaml:1:16: modes.code: must be an object, not the string "fast"
+        /c/config.yaml:1:16: modes.code: must have keys below it, and is the string "fast"
         /c/config.yaml:1:21: intents.require: must be one of `destructive`, `all`, not "alll"; did you mean `all`?
         /c/config.yaml:1:16: redactSecrets: must be true or false, not the string "no way"
         /c/config.yaml:4:7: profiles.main: `provider` is missing
@@ -785,11 +793,11 @@ redactSecrets: false
         ]);
         assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
         insta::assert_snapshot!(told, @r#"
-        /c/config.yaml:1:11: profiles: must be an object, not a string
-        /c/config.yaml:1:15: profiles.x: must be an object, not a string
-        /c/config.yaml:1:25: profiles.x.headers: must be an object, not a string
-        /c/config.yaml:1:43: profiles.x.headers: must be an object, not a string
-        /c/config.yaml:1:43: profiles.x.headers: must be an object, not a list
+        /c/config.yaml:1:11: profiles: must have keys below it, and is a string
+        /c/config.yaml:1:15: profiles.x: must have keys below it, and is a string
+        /c/config.yaml:1:25: profiles.x.headers: must have keys below it, and is a string
+        /c/config.yaml:1:43: profiles.x.headers: must have keys below it, and is a string
+        /c/config.yaml:1:43: profiles.x.headers: must have keys below it, and is a list
         /c/config.yaml:1:47: profiles.x.headers.a: must be a string, not a list
         /c/config.yaml:1:45: profiles.x.maxTokens: must be a whole number, not a string
         /c/config.yaml:1:45: profiles.x.maxTokens: must be a number of at least 0
@@ -802,7 +810,7 @@ redactSecrets: false
         /c/config.yaml:1:26: profiles.x.provider: must be one of `anthropic`, `openai`, `openai-responses`, `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`
         "#);
         let fields = object(json!({ "provider": "openai", "headers": "sk-1" }));
-        assert_eq!(profile_of(&fields).unwrap_err(), "headers must be an object, not a string");
+        assert_eq!(profile_of(&fields).unwrap_err(), "headers must have keys below it, and is a string");
     }
 
     #[test]
@@ -930,6 +938,11 @@ redactSecrets: false
     fn a_broken_file_is_an_error_with_place() {
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "mode: ask\nmode: code\n").unwrap_err();
         assert_eq!(error.to_string(), "/c/config.yaml:2:1: duplicate key 'mode'; keep one");
+        for text in ["mode: code\nlimits:\n\trequests: 3\n", "mode: code\nlimits:\n  \trequests: 3\n"] {
+            let error = Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap_err().to_string();
+            assert!(error.starts_with("/c/config.yaml:3:"), "{error}");
+            assert!(error.ends_with(": line 3 begins with a tab; YAML takes spaces only"), "{error}");
+        }
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "- mode\n").unwrap_err();
         assert_eq!(error.to_string(), "/c/config.yaml:1:1: expected settings as `key: value`");
     }

@@ -74,8 +74,17 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
     }
     seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
         let position = error.location().map(|at| Position { line: at.line(), column: at.column() });
-        (position, without_place(&error))
+        match position.filter(|at| is_indented_by_tab(text, *at)) {
+            Some(at) => (Some(at), format!("line {} begins with a tab; YAML takes spaces only", at.line)),
+            None => (position, without_place(&error)),
+        }
     })
+}
+
+/// Returns whether the line of a position has a tab in its indentation.
+fn is_indented_by_tab(text: &str, at: Position) -> bool {
+    let line = at.line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or_default();
+    line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t')
 }
 
 fn read_json<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, (Position, String)> {
