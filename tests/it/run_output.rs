@@ -208,3 +208,27 @@ fn people_are_not_told_what_a_model_is_to_call() {
         assert!(told.contains("it is a directory") && !told.contains("list_files"), "{told}");
     }
 }
+
+#[test]
+fn what_a_prompt_mentions_and_is_not_there_is_told() {
+    let project = project("");
+    project.write(".rooignore", "hidden.txt\n");
+    project.write("hidden.txt", "x");
+    let script = project.beside("script.yaml");
+    let run = |prompt: &str| {
+        let output = project.run(&["run", prompt, "--mode=code", "--script", script.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        stderr(&output)
+    };
+    let told = run("Look at @/nope.rs and @/hidden.txt");
+    assert!(told.contains("Nothing is attached for @/nope.rs: nope.rs does not exist"), "{told}");
+    assert!(told.contains("Nothing is attached for @/hidden.txt: "), "{told}");
+    let list = project.succeed(&["tasks", "list"]);
+    let shown = project.succeed(&["tasks", "show", list.split_whitespace().next().unwrap()]);
+    assert!(shown.contains("Nothing is attached for @/nope.rs"), "{shown}");
+
+    let unknown = "there is no command or skill 'inot'; did you mean 'init'?";
+    let told = run("/inot a.txt");
+    assert!(told.contains(unknown), "{told}");
+    assert!(!run("/etc is no command").contains("Nothing is attached"));
+}

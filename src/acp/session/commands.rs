@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate, UnstructuredCommandInput,
 };
+use roo_engine::customization::CONDENSE;
 use roo_engine::customization::{Skill, SlashCommand};
-use roo_engine::engine::CONDENSE;
 use roo_engine::server_prompts::ServerPrompts;
 use roo_engine::server_tools::ServerTools as _;
 

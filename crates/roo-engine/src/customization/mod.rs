@@ -66,6 +66,8 @@ pub use self::mcp_files::{McpServer, problems_of as problems_of_mcp};
 pub use self::rules::problems_of as problems_of_rules;
 pub use self::skills::problems_of as problems_of_skill;
 
+/// The slash command by which a user has earlier turns summarised.
+pub const CONDENSE: &str = "condense";
 /// Path of the modes of a workspace.
 pub const PROJECT_MODES: &str = ".roomodes";
 /// Path of the hooks of a workspace.

@@ -12,6 +12,7 @@ use roo_documents::Extractor;
 use roo_model::prompts;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
+use roo_text::render::exact_line;
 
 /// Time limit for the list of files, for which the first request waits.
 const LISTING: Duration = Duration::from_millis(300);
@@ -72,7 +73,9 @@ pub(super) async fn gather(
         if !text.is_empty() {
             parts.push(text);
         }
-        let Expanded { mode, images, seen, .. } = expanded;
+        let Expanded { mode, images, seen, notes, .. } = expanded;
+        // The user may have mistyped what they mention.
+        gathered.warnings.extend(notes.iter().map(|note| exact_line(note)));
         gathered.images.extend(images);
         gathered.seen.extend(seen);
         // A command may name a mode that isn't there; its text counts all the same.

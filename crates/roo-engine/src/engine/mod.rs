@@ -67,7 +67,7 @@ use self::task::{Choice, Input, NewRule, Task};
 use self::tree::{Fact, Fold, Tree};
 use self::unwaited_hooks::UnwaitedHooks;
 use crate::approvals::StandingRules;
-use crate::customization::{Customization, Grant};
+use crate::customization::{CONDENSE, Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{
     Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder, Review, hunks_of, mask_preview,
@@ -121,9 +121,6 @@ const BEGIN_GRACE: Duration = Duration::from_secs(1);
 const LIST_PAGE: usize = 100;
 /// Number of attempts to draw a free id. Each draw has 32 random bits.
 const URID_DRAWS: u32 = 8;
-
-/// The slash command by which a user has earlier turns summarised.
-pub const CONDENSE: &str = "condense";
 
 /// Reasons why the engine could not do what a client asked.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ mod parse;
 mod symbols;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub use parse::{Mention, MentionKind, parse};
 pub use symbols::{FoundSymbols, SymbolLimits, WantedSymbols, find_symbols};
 
 use self::git::Git;
-use crate::customization::{Skill, SlashCommand, read_body};
+use crate::customization::{CONDENSE, Skill, SlashCommand, read_body};
 use crate::file_contents;
 use crate::server_prompts::{ServerPrompt, ServerPrompts};
 use crate::server_tools::{ServerAnswer, ServerToolError, ServerTools};
@@ -37,6 +37,7 @@ use roo_sandbox::exec::Environment;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_syntax::SymbolName;
 use roo_text::lines::LineRange;
+use roo_text::misspelling;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{
     Diagnostic, FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
@@ -200,7 +201,7 @@ impl Expanded {
 
 /// Reads what the mentions of a message lead to. Each thing is read once, however often it is mentioned.
 /// What a path without leading `/` names must exist, or the mention is plain text; so is a name that neither a command nor a
-/// skill has.
+/// skill has, which is noted where it begins the message.
 pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     let mut expansion = Expansion {
         sources,
@@ -494,7 +495,7 @@ impl Expansion<'_> {
 
     async fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
         let Some(command) = self.sources.commands.iter().find(|command| command.name == name) else {
-            return self.skill(name, arguments, written).await;
+            return self.skill(name, arguments, written, begins).await;
         };
         let text = command.text(arguments);
         // Within a text, such as one that was pasted, a command is no order to switch.
@@ -503,9 +504,15 @@ impl Expansion<'_> {
         }
     }
 
-    /// Adds the instructions of a skill, as when a model loads it. A name that no skill has is plain text.
-    async fn skill(&mut self, name: &str, arguments: &str, written: &str) {
-        let Some(skill) = self.sources.skills.iter().find(|skill| skill.name == name) else { return };
+    /// Adds the instructions of a skill, as when a model loads it. A name that no skill has is plain text; that is noted where
+    /// it begins the message and is no path either.
+    async fn skill(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
+        let Some(skill) = self.sources.skills.iter().find(|skill| skill.name == name) else {
+            if begins && name != CONDENSE && !Path::new(written).exists() {
+                self.note(written, &self.unknown_command(name));
+            }
+            return;
+        };
         let arguments = Some(arguments).filter(|arguments| !arguments.is_empty()).map(str::to_owned);
         let skill = Skill::clone(skill);
         let load = move || read_body(&skill).map(|body| skill.result(arguments.as_deref(), &body));
@@ -517,6 +524,18 @@ impl Expansion<'_> {
             }
             Err(reason) => self.note(written, &reason),
         }
+    }
+
+    /// Message about a name that neither a command nor a skill has.
+    fn unknown_command(&self, name: &str) -> String {
+        let commands = self.sources.commands.iter().map(|command| command.name.as_str());
+        let known = commands.chain(self.sources.skills.iter().map(|skill| skill.name.as_str()));
+        let advice = match misspelling::meant(name, known) {
+            Some(meant) => format!("; did you mean '{meant}'?"),
+            None if !self.sources.trusted => "; those of a workspace count once you trust it".to_owned(),
+            None => String::new(),
+        };
+        format!("there is no command or skill '{name}'{advice}")
     }
 
     fn problems(&mut self, written: &str) {

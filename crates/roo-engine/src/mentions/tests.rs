@@ -237,7 +237,9 @@ async fn what_leads_nowhere_is_plain_text_or_has_a_note() {
         "@test",
         "@id_token",
         "/etc/hosts",
-        "/unknown",
+        "See /unknown",
+        "/condense",
+        "/tmp is full",
         "@https://x.org",
     ] {
         assert_eq!(fixture.expand(text).await, Expanded::default(), "{text}");
@@ -442,6 +444,25 @@ async fn a_skill_is_named_like_a_command_where_no_command_has_its_name() {
     assert!(
         note.contains("Nothing is attached for /release: ") && note.contains("no instructions"),
         "{note}"
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_begins_with_an_unknown_command_has_a_note() {
+    let fixture = Fixture::new(&[(".roo/commands/review.md", "Review it.")]);
+    let note = async |text: &str, trusted: bool| {
+        let expanded = fixture.expand_by(text, None, &NoServerTools, trusted).await;
+        assert_eq!(expanded.blocks, [], "{text}");
+        expanded.notes.concat()
+    };
+    let unknown =
+        "Nothing is attached for /revew: there is no command or skill 'revew'; did you mean 'review'?";
+    assert_eq!(note("/revew src/main.rs", true).await, unknown);
+    let unknown = "Nothing is attached for /release: there is no command or skill 'release'";
+    assert_eq!(note("/release", true).await, unknown);
+    assert_eq!(
+        note("/release", false).await,
+        format!("{unknown}; those of a workspace count once you trust it")
     );
 }
 

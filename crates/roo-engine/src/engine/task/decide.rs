@@ -385,7 +385,7 @@ fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
     events
 }
 
-/// Records the warnings of hooks for the user.
+/// Records warnings for the user.
 fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
     if warnings.is_empty() {
         return None;

@@ -87,7 +87,7 @@ pub struct Gathered {
     pub mode: Option<ModeChange>,
     /// Messages that user hooks refused, and why.
     pub refused: Vec<(MessageId, String)>,
-    /// Warnings of hooks for the user.
+    /// Warnings for the user: of hooks, and about what their messages mention.
     pub warnings: Vec<String>,
     /// A hook ends the task, for this reason.
     pub stop: Option<String>,
