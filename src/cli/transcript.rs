@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    CallEnding, CallResult, MessageRole, RECOVERED, RequestView, Update, branch_name, draw_tree,
+    CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, branch_name, draw_tree,
     restored_line, shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
@@ -303,6 +303,11 @@ impl TerminalTranscript {
                     self.quote(text, result);
                 }
             }
+            // A call that switches says so itself.
+            Update::Switched { mode: Some(mode), .. } if !self.runs_call(task) => {
+                self.line(text, "2", "·", &format!("the mode is {mode} from here on"));
+            }
+            Update::Switched { .. } => {}
             Update::Warning { reason } => self.line(text, "31", "!", reason),
             Update::Recovered => self.line(text, "32", "·", RECOVERED),
             // Told by what follows from it, or not of interest to who only watches.
@@ -313,12 +318,15 @@ impl TerminalTranscript {
             | Update::AnswerVoid { .. }
             | Update::QuestionAnswered { .. }
             | Update::Edited { .. }
-            | Update::Switched { .. }
             | Update::IntentSelected { .. }
             // They are made by other clients, while no task runs.
             | Update::RestoreStarted { .. }
             | Update::RestoreFailed { .. } => {}
         }
+    }
+
+    fn runs_call(&self, task: &TaskId) -> bool {
+        self.view.open().any(|(of, item)| of == task && matches!(item, OpenItem::Call(_)))
     }
 
     fn approval(&mut self, approval: &PendingApproval, text: &mut String) {
@@ -687,6 +695,16 @@ mod tests {
         ];
         let text = format_of_tasks(&events);
         assert!(text.ends_with("  ▸ 💻 One\n  Hm.\n  ▸ 💻 One\n  ? Which?\n      1. This.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_mode_that_no_call_switches_to_is_printed() {
+        let switched = json!({ "type": "mode.switched", "mode": "ask" });
+        assert_eq!(format_all(&[switched.clone()]), "· the mode is ask from here on\n");
+        let started =
+            json!({ "type": "tool.started", "toolCallId": "c", "name": "switch_mode", "subject": "ask" });
+        assert_eq!(format_all(&[started, switched]), "→ switch_mode ask\n");
+        assert_eq!(format_all(&[json!({ "type": "mode.switched", "profile": "fast" })]), "");
     }
 
     #[test]

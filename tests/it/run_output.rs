@@ -232,3 +232,17 @@ fn what_a_prompt_mentions_and_is_not_there_is_told() {
     assert!(told.contains(unknown), "{told}");
     assert!(!run("/etc is no command").contains("Nothing is attached"));
 }
+
+#[test]
+fn a_command_that_switches_the_mode_says_so() {
+    let project = project("");
+    project.write(".roo/commands/review.md", "---\nmode: ask\n---\nReview it.");
+    project.succeed(&["trust"]);
+    let script = project.beside("script.yaml");
+    let run = |prompt: &str| {
+        stderr(&project.run(&["run", prompt, "--mode=code", "--script", script.to_str().unwrap()]))
+    };
+    let told = run("/review a.txt");
+    assert!(told.contains(" — code") && told.contains("· the mode is ask from here on\n"), "{told}");
+    assert!(!run("Review it.").contains("the mode is"));
+}
