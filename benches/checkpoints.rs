@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use roo_durable::WorkspaceDirectory;
-use roo_engine::tool_run::{BinaryContents, RemovedEncodings, save};
+use roo_engine::tool_run::{BinaryContents, FileDetails, save};
 use roo_protocol::checkpoint::{CheckpointRestoreParams, RestoreConflicts, RestoreScope, RestoreWhat};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::TaskStartParams;
@@ -70,7 +70,7 @@ fn edits() -> Outcome {
             };
             let begun = Instant::now();
             let (_, new) =
-                save(&[change], &RemovedEncodings::default(), &BinaryContents::default(), &contents, &mask);
+                save(&[change], &FileDetails::default(), &BinaryContents::default(), &contents, &mask);
             contents.sync(&new)?;
             samples.push(milliseconds(begun.elapsed()));
         }
@@ -111,8 +111,7 @@ fn beside_git(files: usize) -> Outcome {
             author: Author::Ai,
         };
         let begun = Instant::now();
-        let (_, new) =
-            save(&[change], &RemovedEncodings::default(), &BinaryContents::default(), &contents, &mask);
+        let (_, new) = save(&[change], &FileDetails::default(), &BinaryContents::default(), &contents, &mask);
         contents.sync(&new)?;
         ours.push(milliseconds(begun.elapsed()));
         let begun = Instant::now();
