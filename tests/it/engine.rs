@@ -229,7 +229,9 @@ mod life {
         };
         assert!(start(" ", None, None).contains("prompt is empty"));
         assert!(start("x", Some("poet"), None).contains("architect"));
-        assert!(start("x", None, Some("none")).contains("profiles.none"));
+        assert!(
+            start("x", None, Some("none")).contains("there is no model profile 'none'; the profiles are: ")
+        );
         assert_eq!(fixture.engine.list(None).await.unwrap().items, []);
     }
 }
