@@ -891,6 +891,8 @@ impl TaskRecord {
             }
             TaskState::Completed => {
                 self.end(at, out);
+                // Those of a request that has stopped go on with it.
+                self.delegations.clear();
                 self.result = result.map(str::to_owned);
                 let (task, usage, tools) = (self.id.clone(), self.token_usage(), self.tools.clone());
                 out.push(RooEvent::TaskCompleted { task, usage, tools, is_subtask: !self.is_root() });
@@ -918,7 +920,6 @@ impl TaskRecord {
         self.end_streams(at, out);
         self.calls.clear();
         self.asked.clear();
-        self.delegations.clear();
         if self.usage_due.is_some() {
             self.tell_usage(at, out);
         }

@@ -2,7 +2,7 @@
 
 use roo_protocol::event::{Event, ToolStatus};
 use roo_protocol::ids::TaskId;
-use roo_protocol::task::{TaskStartParams, TaskState};
+use roo_protocol::task::{SendWhen, TaskSendParams, TaskStartParams, TaskState};
 use serde_json::{Value, json};
 
 use crate::support::engine::{Fixture, Watched};
@@ -165,21 +165,26 @@ async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
     watched.assert_gapless();
 }
 
-#[tokio::test]
-async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all_along() {
-    let script = [
-        delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]),
-        "  - mode: code\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n".to_owned(),
-    ];
-    let fixture = fixture(&script, json!({}));
-    let mut watched = start(&fixture, "orchestrator").await;
-    let mut asking: Vec<TaskId> = vec![];
-    while asking.len() < 2 {
+/// A turn in which a branch asks its user something.
+const ASKS: &str = "  - mode: code\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n";
+
+/// Waits until the next branch asks its user something.
+async fn next_that_asks(watched: &mut Watched<'_>) -> TaskId {
+    loop {
         let params = watched.next().await;
         if let Event::QuestionAsked { .. } = &params.event {
-            asking.push(params.task_id.clone());
+            return params.task_id.clone();
         }
     }
+}
+
+#[tokio::test]
+async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_goes_on_with_the_others() {
+    let script =
+        [delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]), ASKS.repeat(2)];
+    let fixture = fixture(&script, json!({}));
+    let mut watched = start(&fixture, "orchestrator").await;
+    let asking = [next_that_asks(&mut watched).await, next_that_asks(&mut watched).await];
     fixture.engine.cancel(&asking[0]).await.unwrap();
     let (status, _) = watched
         .until(|event| match event {
@@ -204,7 +209,36 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
     assert_eq!(end(&mut watched).await.0, TaskState::Cancelled);
     let tree = fixture.engine.tree(&watched.task).await.unwrap();
     assert!(tree.nodes.iter().all(|node| node.state == TaskState::Cancelled), "{}", tree.text);
-    assert!(fixture.engine.resume(&asking[1]).await.is_err(), "a branch that has ended never goes on");
+    assert!(fixture.engine.resume(&asking[0]).await.is_err(), "a branch that has ended never goes on");
+
+    let params = TaskSendParams {
+        task_id: watched.task.clone(),
+        text: "Go on where you were.".into(),
+        images: vec![],
+        when: SendWhen::Now,
+    };
+    fixture.engine.send(params).await.unwrap();
+    let again = next_that_asks(&mut watched).await;
+    assert_eq!(again, asking[1], "the branch that had not ended asks again");
+    let messages = fixture.engine.get(&again).await.unwrap().messages;
+    assert!(messages.iter().any(|message| message.text == "Go on where you were."), "{messages:?}");
+    watched.assert_gapless();
+}
+
+#[tokio::test]
+async fn a_message_that_is_edited_ends_the_branches_of_a_cancelled_request() {
+    let script = [delegates("orchestrator", "Go.", &[("code", "The first")]), ASKS.to_owned()];
+    let fixture = fixture(&script, json!({}));
+    let mut watched = start(&fixture, "orchestrator").await;
+    let before = next_that_asks(&mut watched).await;
+    fixture.engine.cancel(&watched.task).await.unwrap();
+    assert_eq!(end(&mut watched).await.0, TaskState::Cancelled);
+    let snapshot = watched.snapshot().await;
+    let first = snapshot.messages.iter().find(|message| message.text == "Go.").unwrap().id.clone();
+    let params = json!({ "taskId": watched.task, "messageId": first, "text": "Go.", "files": false });
+    fixture.engine.edit_message(serde_json::from_value(params).unwrap(), "test").await.unwrap();
+    assert_ne!(next_that_asks(&mut watched).await, before, "another branch works");
+    assert!(fixture.engine.resume(&before).await.is_err(), "the one before has ended");
     watched.assert_gapless();
 }
 

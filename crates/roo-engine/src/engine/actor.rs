@@ -654,7 +654,7 @@ impl Actor {
         let wrong = |problem: &str| {
             Err(EngineError::WrongState { task: task.id.clone(), problem: problem.to_owned() })
         };
-        if task.parent.is_some() && task.state().is_final() {
+        if task.parent.is_some() && task.state().is_final() && !task.is_stopped() {
             return wrong("it is a subtask that has ended; send the message to the task that delegated it");
         }
         let queued = |id: &String| {
@@ -998,7 +998,7 @@ impl Actor {
                 // What runs can be ended all the same: it may be what fills the disk. Other
                 // effects would end without a word, and be waited for.
                 if let Command::Input(input) = &*command
-                    && matches!(**input, Input::Cancel)
+                    && matches!(**input, Input::Cancel | Input::Stop)
                 {
                     for (id, driven) in &self.driven {
                         if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =

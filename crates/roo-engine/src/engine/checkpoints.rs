@@ -20,7 +20,7 @@ use super::actor_message::{Command, RestoreOrder};
 use super::audit;
 use super::event::{ConversationCut, Event, NewMessage, Restore, RestoredDigests, checkpoint_file};
 use super::restore_plan::{self, Content, LoadedContents, Restored};
-use super::task::Task;
+use super::task::{Input, Task};
 use super::tree::{Fact, Tree};
 use super::{Engine, EngineError, fold_log, state};
 use crate::mentions::git::make_parents;
@@ -402,6 +402,15 @@ impl Engine {
         if plan.files.edits.is_empty() && plan.cut.is_none() {
             return Ok(plan.told);
         }
+        let past = match plan.cut.is_some() && past.tree.root().is_stopped() {
+            true => {
+                // The conversation that is restored has no calls that wait for its branches.
+                let root = params.task_id.root();
+                self.end_and_wait(&root, past.tree.last_seq(), Input::Cancel).await?;
+                self.past(&params.task_id, Some(params.seq)).await?
+            }
+            false => past,
+        };
         self.carry_out(past, plan, params, say, by).await
     }
 

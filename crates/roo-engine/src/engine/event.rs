@@ -589,6 +589,24 @@ pub enum Event {
     /// The user wants the task to end. What runs is ended, what waits is void, what is open gets its
     /// result; then it has ended.
     CancelRequested,
+    /// The user wants the whole request to stop. What runs in the task is ended, what waits is void, what is open gets its
+    /// result; then it has stopped. Branches stop with it, and all go on where they were when the request is resumed.
+    StopRequested {
+        /// What the user was asked and answered in this way; none where they stopped it by themselves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A branch has stopped with its request. It has not ended: its parent's call still waits for it.
+    Stopped {
+        /// State that is shown of it.
+        state: EndState,
+        /// Reason, where it isn't obvious.
+        reason: Option<String>,
+        /// Totals so far.
+        usage: Usage,
+        /// Tries and failures by tool so far.
+        tool_usage: ToolUsage,
+    },
     /// The server that drove the task has ended.
     Interrupted,
     /// The task goes on.
@@ -770,6 +788,8 @@ impl Event {
                 | Self::RestoreStarted { .. }
                 | Self::RestoreFinished { .. }
                 | Self::CancelRequested
+                | Self::StopRequested { .. }
+                | Self::Stopped { .. }
                 | Self::Ended { .. }
         )
     }
@@ -1033,9 +1053,18 @@ impl Event {
             Self::TodoChanged { items } => WireEvent::TodoChanged { items },
             Self::QueueChanged { items } => WireEvent::QueueChanged { items },
             Self::BudgetReset => state(TaskState::Running, Some("the budget begins anew".into())),
-            Self::CancelRequested => state(TaskState::Running, Some("cancelling".into())),
+            Self::CancelRequested | Self::StopRequested { .. } => {
+                state(TaskState::Running, Some("cancelling".into()))
+            }
             Self::Interrupted => state(TaskState::Interrupted, Some("the server has stopped".into())),
             Self::Resumed => state(TaskState::Running, None),
+            Self::Stopped { state, reason, usage, tool_usage } => WireEvent::TaskState {
+                state: state.into(),
+                result: None,
+                reason,
+                usage: Some(usage),
+                tool_usage,
+            },
             Self::Ended { state, result, reason, usage, tool_usage } => {
                 WireEvent::TaskState { state: state.into(), result, reason, usage: Some(usage), tool_usage }
             }

@@ -817,15 +817,16 @@ impl Engine {
         self.input(&task_id, Input::RestoreContext { seq, left_out: Box::new(left_out) }).await
     }
 
-    /// Ends a task and its branches. What runs is ended, what waits is void.
+    /// Stops a request, or ends a branch with those below it. What runs is ended, what waits is void. The branches of a
+    /// request that was stopped go on where they were when it is resumed.
     ///
     /// # Errors
     /// [`EngineError`].
     pub async fn cancel(&self, task: &TaskId) -> Result<(), EngineError> {
-        self.input(task, Input::Cancel).await
+        self.input(task, if task.is_root() { Input::Stop } else { Input::Cancel }).await
     }
 
-    /// Ends a request with all its branches, and waits until it has ended. Returns its state where it had ended before.
+    /// Stops a request with all its branches, and waits until it has ended. Returns its state where it had ended before.
     ///
     /// # Errors
     /// [`EngineError`]; one that another process runs is held there.
@@ -834,8 +835,14 @@ impl Engine {
         if item.state.is_final() {
             return Ok(Some(item.state));
         }
-        let mut follower = self.follow(task, item.seq).await?;
-        self.cancel(task).await?;
+        self.end_and_wait(task, item.seq, Input::Stop).await?;
+        Ok(None)
+    }
+
+    /// Ends a request by this input, and waits until it has ended. `after` is the number of its newest event.
+    async fn end_and_wait(&self, task: &TaskId, after: u64, input: Input) -> Result<(), EngineError> {
+        let mut follower = self.follow(task, after).await?;
+        self.input(task, input).await?;
         let is_end = |params: &Arc<EventParams>| {
             let state = match &params.event {
                 WireEvent::TaskState { state, .. } => Some(*state),
@@ -849,7 +856,7 @@ impl Engine {
                 break;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Sends the command that a task runs, or one of its branches, to the background.
@@ -1386,6 +1393,11 @@ impl Engine {
         let forks = directory.forks()?;
         if !forks.is_empty() {
             return Err(StoreError::Forked { forks }.into());
+        }
+        let tree = self.read(task).await?;
+        if tree.root().is_stopped() {
+            // Its branches end for good, and so their worktrees are closed.
+            self.end_and_wait(task, tree.last_seq(), Input::Cancel).await?;
         }
         self.command(task, Command::Delete).await?;
         let _passing = self.registry.passing().await;

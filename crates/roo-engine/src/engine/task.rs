@@ -72,7 +72,7 @@ pub(super) use self::decide::queue_for;
 pub use self::guard::LoopGuard;
 pub(in crate::engine) use self::input::PromptPlace;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
-pub use self::lifecycle::{Lifecycle, OpenTask, Phase};
+pub use self::lifecycle::{Lifecycle, OpenTask, Phase, StoppedTask};
 pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
 pub use self::ongoing_compaction::{Compaction, CompactionOutcome};
@@ -351,8 +351,18 @@ impl Task {
     fn as_open(&self) -> Option<&OpenTask> {
         match &self.lifecycle {
             Lifecycle::Open(open) => Some(open),
-            Lifecycle::Ended(_) => None,
+            Lifecycle::Stopped(_) | Lifecycle::Ended(_) => None,
         }
+    }
+
+    /// Returns whether it has stopped with its request: it goes on where it was when that is resumed.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Stopped(_))
+    }
+
+    /// Returns whether it is about to stop with its request.
+    pub(in crate::engine) fn is_stopping(&self) -> bool {
+        self.as_open().is_some_and(|open| open.stops)
     }
 
     /// Returns whether the server that drove it has ended; nothing goes on before it is resumed.
@@ -385,9 +395,14 @@ impl Task {
         self.ended()?.result.as_deref()
     }
 
-    /// Reason why it ended as it did, where that isn't obvious.
+    /// Reason why it ended or stopped as it did, where that isn't obvious.
     pub fn reason(&self) -> Option<&str> {
-        self.ended()?.reason.as_deref()
+        match &self.lifecycle {
+            Lifecycle::Open(_) => None,
+            Lifecycle::Stopped(StoppedTask { ending, .. }) | Lifecycle::Ended(ending) => {
+                ending.reason.as_deref()
+            }
+        }
     }
 
     /// The state in which it ended; none while it goes on.
@@ -398,7 +413,7 @@ impl Task {
     fn ended(&self) -> Option<&Ending> {
         match &self.lifecycle {
             Lifecycle::Ended(ending) => Some(ending),
-            Lifecycle::Open(_) => None,
+            Lifecycle::Open(_) | Lifecycle::Stopped(_) => None,
         }
     }
 
@@ -458,7 +473,11 @@ impl Task {
     }
 
     fn batch(&self) -> Option<&ToolBatch> {
-        self.phase()?.batch()
+        match &self.lifecycle {
+            Lifecycle::Open(open) => open.phase.batch(),
+            Lifecycle::Stopped(stopped) => stopped.batch.as_deref(),
+            Lifecycle::Ended(_) => None,
+        }
     }
 
     /// The call that is worked on, with its stage.
@@ -564,6 +583,23 @@ impl Task {
     /// Returns whether it waits for a subtask.
     pub(crate) fn has_open_branches(&self) -> bool {
         self.open_branches().next().is_some()
+    }
+
+    /// Returns whether it waits for a subtask that has not stopped.
+    fn has_working_branches(&self) -> bool {
+        self.batch().is_some_and(ToolBatch::has_working_branches)
+    }
+
+    /// Takes note of whether a subtask has stopped with its request.
+    pub(super) fn note_stopped(&mut self, child: &TaskId, is_stopped: bool) {
+        let batch = match &mut self.lifecycle {
+            Lifecycle::Open(open) => open.phase.batch_mut(),
+            Lifecycle::Stopped(stopped) => stopped.batch.as_deref_mut(),
+            Lifecycle::Ended(_) => None,
+        };
+        if let Some(batch) = batch {
+            batch.note_stopped(child, is_stopped);
+        }
     }
 
     /// Numbers what the next events bring into being. An event belongs to one task, and each batch of

@@ -178,6 +178,9 @@ impl Tree {
                 self.tasks[place].note_waiting(waiting);
             }
         }
+        if let Event::Stopped { .. } | Event::Resumed = event {
+            self.note_stopped(id, matches!(event, Event::Stopped { .. }));
+        }
         if let Event::Ended { .. } = event {
             self.hand_over_commands(id);
             if self.root().imported.as_ref().is_some_and(|import| import.until == seq) {
@@ -215,6 +218,14 @@ impl Tree {
         match self.marks.get(&cut.before) {
             Some(then) => root.go_back(then.clone(), cut.opening.as_ref()),
             None => self.missing_marks.push(cut.before),
+        }
+    }
+
+    /// Tells the parent of a branch whether that has stopped with the request.
+    fn note_stopped(&mut self, branch: &TaskId, is_stopped: bool) {
+        let parent = self.task(branch).and_then(|task| self.places.get(task.parent.as_ref()?).copied());
+        if let Some(parent) = parent {
+            self.tasks[parent].note_stopped(branch, is_stopped);
         }
     }
 
@@ -373,7 +384,9 @@ impl Tree {
     /// Decides the events of an input to one task. What doesn't fit the state leads to nothing.
     pub fn decide(&self, id: &TaskId, input: Input, at: i64) -> Vec<Fact> {
         let Some(task) = self.task(id) else { return vec![] };
-        let is_over = task.parent.is_some() && task.state().is_final();
+        // A branch that has stopped can only be ended by itself when the request goes on.
+        let can_go_on = task.is_stopped() && !matches!(input, Input::Cancel);
+        let is_over = task.parent.is_some() && task.state().is_final() && !can_go_on;
         if is_over {
             // A subtask that has ended is part of its parent's conversation by now.
             return vec![];
@@ -388,7 +401,7 @@ impl Tree {
         };
         let wakes = matches!(input, Input::Resume | Input::Send { .. });
         let reader = match &input {
-            Input::Send { when: SendWhen::Now, .. } => self.reader_of(task),
+            Input::Send { when, .. } if *when == SendWhen::Now || task.is_stopped() => self.reader_of(task),
             _ => Reader::Itself,
         };
         if let (Reader::Branch(branch), Input::Send { text, images, .. }) = (&reader, &input) {
@@ -414,9 +427,11 @@ impl Tree {
     }
 
     /// Lets all other tasks go on that are interrupted. A request goes on as a whole: a branch alone could end, and nobody would
-    /// take its result.
+    /// take its result. Of those that have stopped, the ones above the task go on, and the others follow them.
     fn wake_others(&self, id: &TaskId, at: i64) -> Vec<Fact> {
-        let others = self.tasks.iter().filter(|other| other.is_interrupted() && other.id != *id);
+        let is_asleep =
+            |other: &&Task| other.is_interrupted() || other.is_stopped() && self.is_within(id, &other.id);
+        let others = self.tasks.iter().filter(|other| other.id != *id).filter(is_asleep);
         others.flat_map(|other| facts_of(other, task::decide(other, Input::Resume, at))).collect()
     }
 
@@ -428,8 +443,8 @@ impl Tree {
         }
         let mut open = task.open_subtasks();
         let (Some((child, _)), None) = (open.next(), open.next()) else { return Reader::OneOfSeveral };
-        let works = |child: &&Task| !child.state().is_final() && !child.is_ending();
-        let Some(child) = self.task(child).filter(works) else { return Reader::Itself };
+        let goes_on = |child: &&Task| child.is_stopped() || !child.state().is_final() && !child.is_ending();
+        let Some(child) = self.task(child).filter(goes_on) else { return Reader::Itself };
         match self.reader_of(child) {
             Reader::Itself => Reader::Branch(child),
             below => below,
@@ -518,6 +533,9 @@ impl Tree {
         }
         let events = task::settle(task, &|| self.budget(task));
         let mut facts = facts_of(task, events);
+        if let Some((_, Event::Resumed)) = facts.last() {
+            facts.extend(self.hand_down(&facts));
+        }
         // The end of a branch and the result of its parent's call are one append.
         if let Some((_, Event::Ended { state, result, reason, .. })) = facts.last()
             && let Some(parent) = self.parent(task)
@@ -532,6 +550,19 @@ impl Tree {
         facts
     }
 
+    /// Hands what was said while a request stopped, and lets it go on, to the branch that goes on with it.
+    fn hand_down(&self, facts: &[Fact]) -> Vec<Fact> {
+        let then = self.after(facts, 0);
+        let root = then.root();
+        let Reader::Branch(branch) = then.reader_of(root) else { return vec![] };
+        let (now, rest): (Vec<_>, Vec<_>) =
+            root.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
+        let handed = branch.with_returned(&now).map(|event| (branch.id.clone(), event));
+        // Behind it: what is in the log twice is read twice, and not lost.
+        let rest = (root.id.clone(), Event::QueueChanged { items: rest });
+        handed.into_iter().flat_map(|handed| [handed, rest.clone()]).collect()
+    }
+
     /// A branch that its parent has decided on but that isn't there yet, or hasn't its brief yet.
     fn begin_branch(&self, parent: &Task) -> Option<Vec<Fact>> {
         for (child, plan) in parent.open_subtasks() {
@@ -539,11 +570,12 @@ impl Tree {
             if there.is_some_and(|child| !child.conversation.items().is_empty() || child.state().is_final()) {
                 continue;
             }
-            if there.is_none() && parent.is_ending() {
+            let stops = parent.is_stopping();
+            if there.is_none() && parent.is_ending() && !stops {
                 let event = task::branch_result(parent, child, EndState::Cancelled, None, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
-            if there.is_none() && parent.is_interrupted() {
+            if there.is_none() && (parent.is_stopped() || parent.is_interrupted() && !stops) {
                 continue;
             }
             let tree = self.draw_with(parent, (&plan.emoji, &plan.delegation.title));
@@ -554,8 +586,8 @@ impl Tree {
         None
     }
 
-    /// A task is cancelled with the end of its parent, however that comes. And should the log end between the end of a branch and the
-    /// result of its parent's call, the result follows.
+    /// A task is cancelled with the end of its parent, however that comes, and stops and goes on with it. And should the log
+    /// end between the end of a branch and the result of its parent's call, the result follows.
     fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
         let parent = self.parent(task)?;
         if let Some(state) = task.end_state() {
@@ -564,8 +596,16 @@ impl Tree {
             let event = task::branch_result(parent, &task.id, state, text, note)?;
             return Some(vec![(parent.id.clone(), event)]);
         }
-        let cancelled = parent.is_ending() && !task.is_ending();
-        cancelled.then(|| vec![(task.id.clone(), Event::CancelRequested)])
+        let event = if parent.is_stopping() {
+            let follows = !task.is_ending() && !task.is_stopped();
+            follows.then_some(Event::StopRequested { reason: None })
+        } else if parent.is_ending() {
+            (!task.is_ending()).then_some(Event::CancelRequested)
+        } else {
+            let goes_on = task.is_stopped() && !parent.state().is_final() && !parent.is_interrupted();
+            goes_on.then_some(Event::Resumed)
+        };
+        event.map(|event| vec![(task.id.clone(), event)])
     }
 
     /// The branches as clients see them.

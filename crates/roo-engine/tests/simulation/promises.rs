@@ -7,6 +7,7 @@ use std::path::Path;
 use roo_durable::Record;
 use roo_engine::engine::event::Event;
 use roo_engine::engine::replay;
+use roo_engine::engine::task::Task;
 use roo_engine::engine::tree::Tree;
 use roo_protocol::event::Verdict;
 use roo_protocol::ids::TaskId;
@@ -233,16 +234,22 @@ impl Evidence<'_> {
         Ok(calls)
     }
 
-    /// Each branch begins once and ends once, and its parent has one result of it.
+    /// Each branch begins once and ends once, and its parent has one result of it. One that has stopped with its request has
+    /// begun alone: its parent waits for it.
     fn check_branches(&self, calls: &HashMap<String, CallRecord>) -> Result<(), String> {
+        let tree = Tree::fold(self.root, self.records).ok_or("the log does not fold")?;
         for record in self.records {
             let Event::Delegated { call_id, child, .. } = &record.event else { continue };
             let of_child = || self.records.iter().filter(|record| record.task_id == *child);
             let begins = of_child().filter(|record| matches!(record.event, Event::Created { .. })).count();
             let ends = of_child().filter(|record| matches!(record.event, Event::Ended { .. })).count();
             let results = calls.get(call_id.as_str()).map_or(0, |call| call.finished);
-            // One whose parent ends before it begins is reported all the same.
-            if begins > 1 || ends != begins || results != 1 {
+            let is_right = match tree.task(child).is_some_and(Task::is_stopped) {
+                true => (begins, ends, results) == (1, 0, 0),
+                // One whose parent ends before it begins is reported all the same.
+                false => begins <= 1 && ends == begins && results == 1,
+            };
+            if !is_right {
                 return Err(format!(
                     "the branch {child} has begun {begins} times, ended {ends} times and reported {results} times"
                 ));

@@ -244,7 +244,9 @@ impl TurnRecorder {
                 "a message of the user while the task worked"
             }
             Event::Imported { .. } => "a conversation of another program",
-            Event::CancelRequested if *task == self.root => "the end of the request by its user",
+            Event::CancelRequested | Event::StopRequested { .. } if *task == self.root => {
+                "the end of the request by its user"
+            }
             Event::Interrupted | Event::Resumed => "an interruption of the request",
             Event::QueueChanged { .. } => "a message of the user that waited",
             Event::PromptRefused { .. } => "a message of the user that a hook blocked",

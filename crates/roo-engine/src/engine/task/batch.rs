@@ -53,6 +53,8 @@ pub(super) struct Branch {
     addition: Option<String>,
     /// The call's result, once the subtask has ended.
     result: Option<ToolResult>,
+    /// The subtask has stopped with its request.
+    is_stopped: bool,
 }
 
 /// The call that is worked on.
@@ -249,11 +251,27 @@ impl ToolBatch {
         })
     }
 
+    /// Returns whether a call waits for a subtask that has not stopped.
+    pub(super) fn has_working_branches(&self) -> bool {
+        self.open_branches().any(|branch| !branch.is_stopped)
+    }
+
+    /// Takes note of whether a subtask has stopped with its request.
+    pub(super) fn note_stopped(&mut self, child: &TaskId, is_stopped: bool) {
+        for call in &mut self.handled {
+            if let HandledCall::Delegated(branch) = call
+                && branch.child == *child
+            {
+                branch.is_stopped = is_stopped;
+            }
+        }
+    }
+
     /// Lets the current call wait for a subtask, and goes to the next one.
     pub(super) fn delegate(&mut self, child: TaskId, plan: Arc<PlannedBranch>) {
         let Some(OpenCalls { current, rest, skip }) = self.open.take() else { return };
         let CurrentCall { call, hooks: HookChanges { addition, .. }, .. } = current;
-        let branch = Branch { call, child, plan, addition, result: None };
+        let branch = Branch { call, child, plan, addition, result: None, is_stopped: false };
         self.handled.push(HandledCall::Delegated(Box::new(branch)));
         self.open = OpenCalls::new(rest, skip);
     }

@@ -12,8 +12,8 @@ use super::conversation::FilePart;
 use super::results::summary;
 use super::shortening::within;
 use super::{
-    Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle, LoopGuard,
-    MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
+    Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle,
+    LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
     UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop, offers,
 };
 use crate::engine::event::{AnswerWords, EndState, Ending, Event, is_failure};
@@ -189,6 +189,11 @@ impl Task {
             Event::QueueChanged { items } => self.queue.clone_from(items),
             Event::Halted { reason } => self.fail(reason.clone()),
             Event::CancelRequested => self.cancel(),
+            Event::StopRequested { reason } => self.stop(reason.clone()),
+            Event::Stopped { state, reason, .. } => {
+                let ending = Ending { state: *state, result: None, reason: reason.clone() };
+                self.lifecycle.stop(ending);
+            }
             Event::Interrupted => {
                 self.set_interrupted();
                 self.commands.interrupt();
@@ -517,6 +522,7 @@ impl Task {
         self.imported = None;
         // It is the other request's.
         self.worktree = None;
+        self.lifecycle.open_again();
         self.set_interrupted();
         let reason = format!("forked from {} at event {}", from.urid, from.seq);
         self.begin_ending(Ending { state: EndState::Cancelled, result: None, reason: Some(reason) });
@@ -569,6 +575,12 @@ impl Task {
 
     fn resume(&mut self) {
         match &mut self.lifecycle {
+            Lifecycle::Stopped(_) => {
+                self.guard.reopen();
+                self.context.try_again();
+                self.unsaved = None;
+                self.lifecycle.open_again();
+            }
             Lifecycle::Ended(_) => {
                 self.guard.reopen();
                 self.context.try_again();
@@ -616,12 +628,25 @@ impl Task {
                 open.waited_before_end = self.queue.iter().map(|item| item.id.clone()).collect();
             }
             open.ending = Some(ending);
+            open.stops = false;
         }
     }
 
     fn cancel(&mut self) {
-        let reason = Some("cancelled by the user".to_owned());
-        self.begin_ending(Ending { state: EndState::Cancelled, result: None, reason });
+        // One that has stopped ends for good.
+        self.lifecycle.open_again();
+        self.begin_ending(cancellation());
+    }
+
+    /// Stops the task with its request, when its open calls have their results.
+    fn stop(&mut self, reason: Option<String>) {
+        self.begin_ending(match reason {
+            Some(_) => Ending { state: EndState::Failed, result: None, reason },
+            None => cancellation(),
+        });
+        if let Lifecycle::Open(open) = &mut self.lifecycle {
+            open.stops = true;
+        }
     }
 
     /// Ends the task as failed, when its open calls have their results.
@@ -630,6 +655,10 @@ impl Task {
     }
 
     fn end(&mut self, ending: Ending) {
+        if self.is_stopping() && self.has_open_branches() {
+            self.lifecycle.stop(ending);
+            return;
+        }
         self.lifecycle = Lifecycle::Ended(ending);
         if self.parent.is_some() {
             // A subtask never goes on, so nobody needs its conversation but in the log.
@@ -637,4 +666,10 @@ impl Task {
             self.files.forget();
         }
     }
+}
+
+/// The end of a task that its user doesn't want any more.
+fn cancellation() -> Ending {
+    let reason = Some("cancelled by the user".to_owned());
+    Ending { state: EndState::Cancelled, result: None, reason }
 }

@@ -119,6 +119,8 @@ pub enum Input {
     },
     /// The user ends the task.
     Cancel,
+    /// The user stops the request that the task is the root of.
+    Stop,
     /// The user lets it go on.
     Resume,
     /// The user answers the approval that waits.

@@ -6,13 +6,24 @@ use crate::engine::event::Ending;
 use roo_model::providers::{AssistantBlock, Finish};
 use roo_protocol::task::{PendingQuestion, TaskState};
 
-/// Lifecycle of a task: open or ended.
+/// Lifecycle of a task: open, stopped or ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lifecycle {
     /// It has not ended.
     Open(OpenTask),
+    /// It has stopped with its request, and goes on where it was when that is resumed.
+    Stopped(StoppedTask),
     /// It has ended.
     Ended(Ending),
+}
+
+/// A task that has stopped with its request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoppedTask {
+    /// What is shown of it.
+    pub(super) ending: Ending,
+    /// The calls that wait for branches; none where its next request is to be made.
+    pub(super) batch: Option<Box<ToolBatch>>,
 }
 
 /// Phase of an open task.
@@ -23,6 +34,8 @@ pub struct OpenTask {
     pub(super) interrupted: bool,
     /// Pending end; open calls get their results first.
     pub(super) ending: Option<Ending>,
+    /// That end is no end: the task stops with its request.
+    pub(super) stops: bool,
     /// Ids of the messages that waited when that was decided on.
     pub(super) waited_before_end: Vec<String>,
 }
@@ -66,19 +79,39 @@ pub enum Phase {
 impl Lifecycle {
     /// A task that is to make a model request.
     pub(super) fn open() -> Self {
+        Self::open_in(Phase::FIRST_ATTEMPT)
+    }
+
+    /// An open task in this phase.
+    fn open_in(phase: Phase) -> Self {
         let waited_before_end = vec![];
-        Self::Open(OpenTask {
-            phase: Phase::FIRST_ATTEMPT,
-            interrupted: false,
-            ending: None,
-            waited_before_end,
-        })
+        Self::Open(OpenTask { phase, interrupted: false, ending: None, stops: false, waited_before_end })
+    }
+
+    /// Opens a stopped task where it was; no other.
+    pub(super) fn open_again(&mut self) {
+        if let Self::Stopped(stopped) = self {
+            let phase = stopped.batch.take().map_or(Phase::FIRST_ATTEMPT, Phase::Tools);
+            *self = Self::open_in(phase);
+        }
+    }
+
+    /// Stops a task. What it waits for is kept.
+    pub(super) fn stop(&mut self, ending: Ending) {
+        let batch = match self {
+            Self::Open(OpenTask { phase, .. }) => match std::mem::replace(phase, Phase::FIRST_ATTEMPT) {
+                Phase::Tools(batch) => Some(batch),
+                _ => None,
+            },
+            Self::Stopped(_) | Self::Ended(_) => None,
+        };
+        *self = Self::Stopped(StoppedTask { ending, batch });
     }
 
     /// The state as clients name it.
     pub(super) fn state(&self) -> TaskState {
         match self {
-            Self::Ended(ending) => ending.state.into(),
+            Self::Stopped(StoppedTask { ending, .. }) | Self::Ended(ending) => ending.state.into(),
             Self::Open(OpenTask { interrupted: true, .. }) => TaskState::Interrupted,
             Self::Open(OpenTask { phase, .. }) => phase.state(),
         }

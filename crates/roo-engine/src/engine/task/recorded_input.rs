@@ -42,6 +42,8 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
     let now = |input: Input| vec![(input, NO_TIME)];
     match first {
         Event::CancelRequested => now(Input::Cancel),
+        Event::StopRequested { reason: None } => now(Input::Stop),
+        Event::StopRequested { reason: Some(_) } => vec![],
         Event::QueueChanged { items } => {
             let mut found = answers_to_approval(&events[1..]);
             found.extend(changed_queue(task, items));
@@ -154,6 +156,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         | Event::TodoChanged { .. }
         | Event::Interrupted
         | Event::Resumed
+        | Event::Stopped { .. }
         | Event::Ended { .. } => vec![],
     }
 }

@@ -77,11 +77,20 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             finished(call, ToolStatus::Skipped, replies::skipped(), false)
         });
     }
-    // Subtasks come to their own end first, and commands in the background to theirs.
+    // Subtasks come to their own end or stop first, and commands in the background come to their end.
+    let has_branches =
+        if task.is_stopping() { task.has_working_branches() } else { task.has_open_branches() };
     let has_commands = task.ends_commands() && !task.commands.running().is_empty();
     // So does a work tree: what is in it may not be merged.
-    let is_last = events.is_empty() && !task.has_open_branches() && !has_commands;
-    if is_last && !task.closes_worktree() {
+    let is_last = events.is_empty() && !has_branches && !has_commands;
+    if is_last && task.is_stopping() && task.parent.is_some() {
+        events.push(Event::Stopped {
+            state: ending.state,
+            reason: ending.reason.clone(),
+            usage: task.totals.usage,
+            tool_usage: task.totals.tools.clone(),
+        });
+    } else if is_last && !task.closes_worktree() {
         let Ending { mut state, result, mut reason } = ending.clone();
         if let Some(text) = unknown_changes(task).filter(|_| state == EndState::Completed) {
             // Nobody is left to wait for.

@@ -122,6 +122,7 @@ impl Task {
         let has_commands = self.ends_commands() && !self.commands.running().is_empty();
         self.open_worktree().is_some()
             && self.is_ending()
+            && !self.is_stopping()
             && self.in_progress().is_none()
             && !self.has_open_branches()
             && !has_commands

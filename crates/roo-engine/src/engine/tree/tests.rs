@@ -467,6 +467,129 @@ fn whoever_wants_no_more_is_not_asked_again() {
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
 }
 
+/// How a request that was stopped goes on.
+#[derive(Clone, Copy, Debug)]
+enum GoOn {
+    Resume,
+    ResumeBranch,
+    Say,
+}
+
+#[test]
+fn a_request_that_was_stopped_goes_on_where_its_branches_were() {
+    for how in [GoOn::Resume, GoOn::ResumeBranch, GoOn::Say] {
+        for is_killed in [false, true] {
+            let mut sim = Sim::new(LIMITS);
+            let outer = sim.delegates(&root(), &["A"]).remove(0);
+            let inner = sim.delegates(&outer, &["B"]).remove(0);
+            sim.says(&inner, &[ModelAnswer::Read]);
+            sim.allows(&inner);
+            sim.input(&inner, Input::ToolDone(done()));
+            let known = sim.task(&inner).conversation.items().len();
+
+            sim.input(&root(), Input::Stop);
+            for task in sim.tree.tasks() {
+                assert_eq!((task.state(), wanted(task)), (TaskState::Cancelled, None), "{}", task.id);
+            }
+            assert_eq!((sim.results(&root()), sim.results(&outer)), (vec![], vec![]));
+            assert_eq!(sim.input(&inner, Input::Cancel), 0);
+            if is_killed {
+                sim.killed_at(sim.log.len());
+            }
+            match how {
+                GoOn::Resume => sim.input(&root(), Input::Resume),
+                GoOn::ResumeBranch => sim.input(&inner, Input::Resume),
+                GoOn::Say => sim.input(&root(), said("Go on where you were.")),
+            };
+            sim.check();
+            assert!(sim.tree.tasks().iter().all(|task| !task.state().is_final()), "{how:?}");
+            assert!(matches!(wanted(sim.task(&inner)), Some(Effect::CallModel { .. })), "{how:?}");
+            let now = sim.task(&inner).conversation.items().len();
+            assert_eq!(now, known + usize::from(matches!(how, GoOn::Say)));
+            if let GoOn::Say = how {
+                let words = "<user_message>\nGo on where you were.\n</user_message>";
+                assert_eq!(sim.newest_words(&inner), words);
+            }
+            sim.completes(&inner, "b");
+            sim.completes(&outer, "a");
+            let results = sim.results(&root());
+            assert!(results[0].0 == ToolStatus::Ok && results[0].1.contains("\na\n"), "{results:?}");
+            sim.completes(&root(), "All.");
+            sim.check_log();
+        }
+    }
+}
+
+#[test]
+fn what_runs_and_waits_when_a_request_is_stopped_comes_to_an_end() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B", "Apart"]);
+    sim.says(&branches[0], &[ModelAnswer::Command]);
+    sim.allows(&branches[0]);
+    sim.says(&branches[1], &[ModelAnswer::Question]);
+    sim.allows(&branches[1]);
+    sim.input(&branches[2], made("/w/1"));
+    sim.input(&root(), Input::Stop);
+    assert!(!sim.tree.root().state().is_final(), "a command comes to its own end");
+    assert!(sim.task(&branches[1]).question().is_none(), "nobody is asked any more");
+    sim.input(&branches[0], Input::ToolDone(done()));
+    assert_eq!(sim.tree.root().state(), TaskState::Cancelled);
+    let statuses =
+        |sim: &Sim, id: &TaskId| sim.results(id).iter().map(|(status, _)| *status).collect::<Vec<_>>();
+    assert_eq!(statuses(&sim, &branches[0]), [ToolStatus::Ok]);
+    assert_eq!(statuses(&sim, &branches[1]), [ToolStatus::Skipped]);
+    assert!(sim.task(&branches[2]).open_worktree().is_some(), "what is in its worktree is not lost");
+
+    sim.input(&root(), said("Only the tests."));
+    assert_eq!(sim.queue(&root()), ["Only the tests."], "nobody can say which branch is meant");
+    for (branch, result) in branches.iter().zip(["a", "b", "c"]) {
+        assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })), "{branch}");
+        sim.says(branch, &[ModelAnswer::Complete(result)]);
+        let decision = if *branch == branches[2] { merge_allowed("next") } else { judged(&sim, branch) };
+        sim.input(branch, Input::Gated(decision));
+    }
+    sim.input(&branches[2], Input::ToolDone(done()));
+    sim.input(&branches[2], Input::WorktreeClosed { kept: None });
+    assert_eq!(statuses(&sim, &root()), [ToolStatus::Ok; 3]);
+    replay(&root(), &sim.log).unwrap();
+}
+
+fn judged(sim: &Sim, id: &TaskId) -> PolicyDecision {
+    allow(&sim.task(id).call_as_it_runs().unwrap())
+}
+
+#[test]
+fn what_is_said_while_a_request_stops_is_read_by_the_branch_that_goes_on() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.says(&branch, &[ModelAnswer::Command]);
+    sim.allows(&branch);
+    sim.input(&root(), Input::Stop);
+    sim.input(&root(), said("Only the tests."));
+    sim.input(&branch, Input::ToolDone(done()));
+    assert_eq!(sim.tree.root().state(), TaskState::Paused);
+    assert_eq!((sim.queue(&root()), sim.queue(&branch)), (vec![], vec![]));
+    assert_eq!(sim.newest_words(&branch), "<user_message>\nOnly the tests.\n</user_message>");
+    assert!(matches!(wanted(sim.task(&branch)), Some(Effect::CallModel { .. })));
+    replay(&root(), &sim.log).unwrap();
+}
+
+#[test]
+fn a_request_that_was_stopped_can_be_ended_for_good() {
+    let mut sim = Sim::new(LIMITS);
+    let outer = sim.delegates(&root(), &["A"]).remove(0);
+    let inner = sim.delegates(&outer, &["B"]).remove(0);
+    sim.input(&root(), Input::Stop);
+    assert!(sim.tree.tasks().iter().all(Task::is_stopped));
+    sim.input(&root(), Input::Cancel);
+    assert!(sim.tree.tasks().iter().all(|task| task.state().is_final() && !task.is_stopped()));
+    assert_eq!(sim.results(&root())[0].0, ToolStatus::Interrupted);
+    for branch in [&outer, &inner] {
+        assert_eq!(sim.input(branch, Input::Resume), 0);
+    }
+    sim.check_log();
+}
+
 fn said(text: &str) -> Input {
     Input::Send { text: text.into(), images: vec![], when: SendWhen::Now }
 }
@@ -679,6 +802,7 @@ enum ScheduleStep {
     Late(Index, Fate),
     Send(Index),
     Cancel(Index),
+    Stop,
     Resume(Index),
     Mode(Index),
     Profile(Index),
@@ -713,6 +837,7 @@ fn step() -> impl Strategy<Value = ScheduleStep> {
         2 => (index(), fate()).prop_map(|(task, fate)| ScheduleStep::Late(task, fate)),
         1 => index().prop_map(ScheduleStep::Send),
         1 => index().prop_map(ScheduleStep::Cancel),
+        1 => Just(ScheduleStep::Stop),
         2 => index().prop_map(ScheduleStep::Resume),
         1 => index().prop_map(ScheduleStep::Mode),
         1 => index().prop_map(ScheduleStep::Profile),
@@ -751,6 +876,7 @@ impl Sim {
                 self.input(&id, send);
             }
             ScheduleStep::Cancel(task) => drop(self.input(&task.get(&ids).clone(), Input::Cancel)),
+            ScheduleStep::Stop => drop(self.input(&root(), Input::Stop)),
             ScheduleStep::Resume(task) => drop(self.input(&task.get(&ids).clone(), Input::Resume)),
             ScheduleStep::Mode(task) => {
                 let mode = Some(("debug".to_owned(), "🪲".to_owned()));
@@ -862,14 +988,19 @@ impl Sim {
         for task in tasks {
             assert!(self.tree.depth(task) <= LIMITS.depth as usize, "too deep");
             if let Some(parent) = self.tree.parent(task).filter(|_| task.state().is_final()) {
-                let mut open = parent.open_subtasks();
-                assert!(open.all(|(child, _)| *child != task.id), "its result is missing");
+                let is_awaited = parent.open_subtasks().any(|(child, _)| *child == task.id);
+                assert_eq!(is_awaited, task.is_stopped(), "its result is missing, or nobody waits for it");
             }
             for (child, _) in task.open_subtasks() {
                 let there = self.tree.task(child);
-                assert!(there.is_some_and(|child| !child.state().is_final()) || task.is_interrupted());
+                let stops = task.is_stopped() || task.is_stopping();
+                let is_there = there.is_some_and(|child| match child.is_stopped() {
+                    true => stops,
+                    false => !child.state().is_final() && !task.is_stopped(),
+                });
+                assert!(is_there || task.is_interrupted());
             }
-            if task.state().is_final() {
+            if task.state().is_final() && !task.is_stopped() {
                 assert!(!task.has_open_branches(), "a task ends after its branches");
             }
         }
@@ -910,6 +1041,9 @@ impl Sim {
         let fate =
             Fate { said: vec![ModelAnswer::Complete("Done.")], verdict: 7, fails: false, stops: false };
         for _ in 0..600 {
+            if self.tree.root().is_stopped() {
+                self.input(&root(), Input::Resume);
+            }
             let open = |task: &&Task| !task.state().is_final();
             let Some(_) = self.tree.tasks().iter().find(open) else { return };
             for id in self.ids() {
@@ -985,6 +1119,7 @@ proptest! {
         prop_assert_eq!(sim.tree.usage(), Usage::default());
         for task in sim.tree.tasks() {
             prop_assert!(task.state().is_final(), "{} is {:?}", task.id, task.state());
+            prop_assert!(!task.is_stopped(), "what was open is the other request's");
             prop_assert_eq!(wanted(task), None);
             prop_assert!(task.commands.running().is_empty());
         }
