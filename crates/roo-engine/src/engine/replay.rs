@@ -198,6 +198,15 @@ impl Run<'_> {
                 self.take(1);
                 return Ok(());
             }
+            Event::QuestionAnswered { text: Some(text), .. }
+                if tree.is_earlier_stop(&record.task_id, text) =>
+            {
+                self.take(1);
+                if let Some(Event::Halted { .. }) = self.event() {
+                    self.take(1);
+                }
+                return Ok(());
+            }
             _ => {}
         }
         let follows = tree.settle();

@@ -422,6 +422,14 @@ impl Task {
         self.phase()?.question()
     }
 
+    /// The question of the engine that waits for its user.
+    pub(super) fn engine_question(&self) -> Option<&PendingQuestion> {
+        match self.phase()? {
+            Phase::Question(question) => Some(question),
+            _ => None,
+        }
+    }
+
     /// The approval that waits, or waited when the server ended.
     pub fn approval(&self) -> Option<&PendingApproval> {
         self.asked().map(|asked| &asked.request)

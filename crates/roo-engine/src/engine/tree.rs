@@ -415,13 +415,16 @@ impl Tree {
             Input::WorktreeMade(Err(reason)) => self.tell_unavailable(task, reason),
             _ => None,
         };
+        if let Some(reason) = &stops {
+            facts.push((task.id.clone(), Event::StopRequested { reason: Some(reason.clone()) }));
+        }
         facts.extend(facts_of(task, task::decide(task, input, at)));
         facts.extend(told.filter(|_| !facts.is_empty()));
         if let Reader::OneOfSeveral = reader {
             facts.push((task.id.clone(), Event::Shown { message: task.waits_for_subtasks() }));
         }
         if let Some(reason) = stops {
-            facts.push((self.root().id.clone(), Event::Halted { reason }));
+            facts.push((self.root().id.clone(), Event::StopRequested { reason: Some(reason) }));
         }
         facts
     }
@@ -471,14 +474,22 @@ impl Tree {
         std::iter::successors(first, |task| self.parent(task)).find_map(Task::own_folder)
     }
 
-    /// Returns the reason why the whole request ends with this answer: its budget is used up, and its user wants no
-    /// more. To ask for each branch anew would be no answer.
+    /// Returns the reason why the whole request stops with this answer: the engine has asked about a branch how to go on, and
+    /// its user doesn't want to. Without that, the other branches and the parent would go on, and ask anew.
     fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
-        let asked = task.question().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
+        let asked = task.engine_question()?;
         let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {
             return None;
         };
         (task.parent.is_some() && task::is_stop(text)).then(|| asked.text.clone())
+    }
+
+    /// Returns whether this is an answer by which earlier versions ended the branch that had asked, and did not stop the
+    /// request.
+    pub(super) fn is_earlier_stop(&self, id: &TaskId, answer: &str) -> bool {
+        let asks =
+            |task: &Task| task.parent.is_some() && task.engine_question().is_some() && !task.is_stopping();
+        task::is_stop(answer) && self.task(id).is_some_and(asks)
     }
 
     /// Returns whether a task is this one or a branch below it.

@@ -435,7 +435,7 @@ impl Task {
             QuestionKind::ApiReqFailed => self.context.try_again(),
             _ => {}
         }
-        if text.is_some_and(is_stop) {
+        if text.is_some_and(is_stop) && !self.is_stopping() {
             self.fail(question.text);
         }
     }

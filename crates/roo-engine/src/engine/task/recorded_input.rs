@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::batch::{Authorization, CurrentCall, Stage};
-use super::{Choice, CompactionOutcome, Gathered, Input, MeasuredRequest, Remedy, Task, decide};
+use super::{Choice, CompactionOutcome, Gathered, Input, MeasuredRequest, Remedy, STOP, Task, decide};
 use crate::engine::event::Event;
 use crate::policy::{
     AskRule, HookMessages, Plan, PlannedBranch, PlannedEdit, PolicyDecision, RecordedRule, RecordedVerdict,
@@ -43,7 +43,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
     match first {
         Event::CancelRequested => now(Input::Cancel),
         Event::StopRequested { reason: None } => now(Input::Stop),
-        Event::StopRequested { reason: Some(_) } => vec![],
+        Event::StopRequested { reason: Some(_) } => timeless(stops(task, &events[1..])),
         Event::QueueChanged { items } => {
             let mut found = answers_to_approval(&events[1..]);
             found.extend(changed_queue(task, items));
@@ -184,6 +184,7 @@ pub(in crate::engine) fn wakes<'a>(events: impl Iterator<Item = &'a Event>) -> V
             | Event::ToolRestarted { .. }
             | Event::ToolFinished { .. }
             | Event::Resumed
+            | Event::StopRequested { .. }
             | Event::BudgetReset => {}
             _ => break,
         }
@@ -236,6 +237,14 @@ fn answers_to_question(task: &Task, events: &[&Event]) -> Vec<Input> {
         Input::Answer { text: text.clone(), images: images.clone(), by },
         Input::Send { text, images, when: SendWhen::Now },
     ]
+}
+
+/// The answers to a question of the engine that may have stopped the request.
+fn stops(task: &Task, events: &[&Event]) -> Vec<Input> {
+    let mut found = answers_to_question(task, events);
+    // The server was killed before it had written the answer.
+    found.push(Input::Answer { text: STOP.to_owned(), images: vec![], by: String::new() });
+    found
 }
 
 fn sent(item: &QueueItem) -> Input {

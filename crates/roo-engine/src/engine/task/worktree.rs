@@ -188,7 +188,7 @@ impl Task {
         let reason = open.not_merged.as_deref().unwrap_or_default();
         Some(format!(
             "The changes of this branch have met {} conflicts one after another. {reason} Its worktree is {}. Tell the model \
-             how to continue, or stop the branch.",
+             how to continue, or stop the request.",
             open.conflicts,
             open.folder.display()
         ))

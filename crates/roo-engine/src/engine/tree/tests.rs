@@ -590,6 +590,72 @@ fn a_request_that_was_stopped_can_be_ended_for_good() {
     sim.check_log();
 }
 
+/// The user answers a question of the engine about a branch.
+fn answers(sim: &mut Sim, branch: &TaskId, text: &str) {
+    sim.input(branch, Input::Answer { text: text.into(), images: vec![], by: "anna".into() });
+}
+
+fn refused_by_endpoint() -> Input {
+    let message = "401 Unauthorized".to_owned();
+    Input::ModelFailed { message, remedy: Remedy::Ask, used: Usage::default(), frame: None }
+}
+
+#[test]
+fn stop_answered_about_a_branch_stops_the_request_until_it_is_resumed() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    let below = sim.delegates(&branches[0], &["C"]).remove(0);
+    sim.input(&below, refused_by_endpoint());
+    let requests =
+        |sim: &Sim| sim.log.iter().filter(|record| matches!(record.event, Event::TurnStarted { .. })).count();
+    let before = requests(&sim);
+    answers(&mut sim, &below, "Stop");
+    assert!(sim.tree.tasks().iter().all(Task::is_stopped));
+    assert_eq!(requests(&sim), before, "nothing goes on");
+    let told = (sim.tree.root().state(), sim.tree.root().reason());
+    assert_eq!(told, (TaskState::Failed, Some("401 Unauthorized")));
+    sim.input(&root(), Input::Resume);
+    for branch in [&below, &branches[1]] {
+        assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })), "{branch}");
+    }
+    replay(&root(), &sim.log).unwrap();
+
+    // Killed within the answer, the request is stopped or still asks.
+    let asked = sim.log.iter().position(|record| matches!(record.event, Event::QuestionAsked { .. }));
+    let answered = sim.log.iter().position(|record| matches!(record.event, Event::QuestionAnswered { .. }));
+    for length in asked.unwrap() + 1..=answered.unwrap() + 3 {
+        let mut killed = sim.clone();
+        killed.killed_at(length);
+        killed.input(&root(), Input::Resume);
+        killed.finish();
+        killed.check_log();
+    }
+}
+
+#[test]
+fn a_log_in_which_an_earlier_version_ended_a_branch_at_its_question_replays() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.input(&branch, refused_by_endpoint());
+    let question_id = sim.task(&branch).question().unwrap().question_id.clone();
+    let answered = Event::QuestionAnswered {
+        question_id,
+        by: "anna".into(),
+        text: Some("Stop".into()),
+        images: vec![],
+        mode: None,
+        words: None,
+    };
+    sim.commit(vec![(branch.clone(), answered)]);
+    sim.settle();
+    assert_eq!(
+        (sim.task(&branch).state(), sim.results(&root())[0].0),
+        (TaskState::Failed, ToolStatus::Failed)
+    );
+    assert!(!sim.task(&branch).is_stopped());
+    replay(&root(), &sim.log).unwrap();
+}
+
 fn said(text: &str) -> Input {
     Input::Send { text: text.into(), images: vec![], when: SendWhen::Now }
 }
