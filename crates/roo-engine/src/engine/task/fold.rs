@@ -9,6 +9,7 @@ use super::batch::{
 };
 use super::compaction;
 use super::conversation::FilePart;
+use super::guard::{SAME_LOOKS, VAIN_ANSWERS};
 use super::results::summary;
 use super::shortening::within;
 use super::{
@@ -66,6 +67,7 @@ impl Task {
             }
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
             Event::ContextReduced { before } => {
+                self.guard.forget_looks();
                 self.files.leave_out(&self.conversation.calls_before(*before), false);
                 self.conversation.reduce(*before);
             }
@@ -80,6 +82,7 @@ impl Task {
                 self.enter(Phase::Compacting(Compaction { method: *method, is_manual: *manual, cut }));
             }
             Event::ContextShortened { left_out, tokens_before, tokens_after } => {
+                self.guard.forget_looks();
                 self.files.leave_out(&left_out.calls(), !left_out.texts.is_empty());
                 self.conversation.put_placeholders(left_out);
                 self.end_shortening(ShorteningMethod::Placeholders, (*tokens_before, *tokens_after));
@@ -88,6 +91,7 @@ impl Task {
                 cut, message, by_model, tokens_before, tokens_after, total, ..
             } => {
                 self.totals.usage = *total;
+                self.guard.forget_looks();
                 self.files.leave_out(&self.conversation.calls_before(*cut), true);
                 self.conversation.condense(*cut, message.clone());
                 let method = if *by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
@@ -467,7 +471,9 @@ impl Task {
             let part = if created.contains(&file.0) { FilePart::Written } else { part };
             self.files.see_with_next_request(&result.call_id, slice::from_ref(file), part);
         }
+        let mut vain_answers = 0;
         if let Some(results) = batch.take_results() {
+            vain_answers = self.guard.count_answer(&results);
             self.files.begin_request();
             self.gather.batch |= batch.hooks_review;
             let newest = self.conversation.newest_answer();
@@ -482,7 +488,12 @@ impl Task {
             *phase = Phase::FIRST_ATTEMPT;
         }
         let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = &finished;
-        self.guard.count_result(call, result.status, mistake);
+        if self.guard.count_result(call, result, mistake) == SAME_LOOKS {
+            self.notices.push(replies::same_look(&call.name, &call.subject(), SAME_LOOKS));
+        }
+        if vain_answers == VAIN_ANSWERS {
+            self.notices.push(replies::looks_in_vain(VAIN_ANSWERS));
+        }
         if result.status != ToolStatus::Skipped {
             self.totals.count_tool(&result.name, is_failure(result.status));
         }

@@ -1,17 +1,24 @@
 //! Counts that show that a task gets nowhere: mistakes, repeated calls, refusals, failed subtasks. Its limits are
 //! measured by them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::identity;
 use crate::engine::event::is_failure;
 use crate::policy::PlannedBranch;
-use roo_catalog::{Effect as ToolEffect, Repetition, ToolCall};
+use roo_catalog::{Effect as ToolEffect, Repetition, ToolCall, ToolId, ToolName};
+use roo_model::providers::ToolResult;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 
 /// Number of equal refusals after which the task asks what to do.
 const REFUSALS: u32 = 3;
+/// Number of looks whose results are remembered.
+const LOOKS: usize = 20;
+/// Number of times that a look may bring the same before its model is told; each further time is a mistake.
+pub(super) const SAME_LOOKS: u32 = 3;
+/// Number of answers in a row with nothing but failed looks before the model is told; each further one is a mistake.
+pub(super) const VAIN_ANSWERS: u32 = 5;
 
 /// Counts since the user last said something.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +35,19 @@ pub struct LoopGuard {
     failed_subtasks: BTreeMap<(String, String), u32>,
     /// Number of times that hooks kept the task from ending.
     continuations: u32,
+    /// The newest looks since anything may have changed.
+    looks: VecDeque<Look>,
+    /// Number of answers in a row with nothing but failed looks.
+    vain_answers: u32,
+}
+
+/// A look at files or the like, and what it brought.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Look {
+    identity: Digest,
+    result: Digest,
+    /// Number of times that it brought this.
+    count: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +65,7 @@ impl LoopGuard {
         self.mistakes = 0;
         self.delegations = 0;
         self.failed_subtasks.clear();
+        self.vain_answers = 0;
     }
 
     /// Mistakes in a row.
@@ -56,19 +77,68 @@ impl LoopGuard {
         self.mistakes += 1;
     }
 
-    /// Counts the result of a call. One that was refused as a mistake was not made.
-    pub(super) fn count_result(&mut self, call: &ToolCall, status: ToolStatus, mistake: bool) {
+    /// Counts the result of a call. One that was refused as a mistake was not made. Returns how often a look has brought the same, if the calls in between make that a circle.
+    pub(super) fn count_result(&mut self, call: &ToolCall, result: &ToolResult, mistake: bool) -> u32 {
+        let status = result.status;
+        let mut looked = 0;
         if status != ToolStatus::Skipped {
             let (identity, length) = (identity(call), length(call));
             let before = self.newest.filter(|newest| newest.identity == identity);
             let count = before.map_or(0, |newest| newest.count) + u32::from(!mistake);
             self.newest = Some(RepeatedCall { identity, length, count });
+            match call.effect() {
+                // A look that is repeated at once is counted above.
+                ToolEffect::Read if before.is_none() && call.repetition() == Repetition::Same => {
+                    looked = self.count_look(identity, Digest::of(&result.text));
+                }
+                ToolEffect::Read | ToolEffect::Intent => {}
+                ToolEffect::Control if !call.is_of(ToolName::NewTask) => {}
+                ToolEffect::Write | ToolEffect::Execute | ToolEffect::External | ToolEffect::Control => {
+                    self.forget_looks();
+                }
+            }
         }
-        if mistake {
+        if mistake || looked > SAME_LOOKS {
             self.mistakes += 1;
-        } else if !is_failure(status) {
+        } else if !is_failure(status) && looked < SAME_LOOKS {
             self.mistakes = 0;
         }
+        looked
+    }
+
+    fn count_look(&mut self, identity: Digest, result: Digest) -> u32 {
+        let is_same = |look: &Look| look.identity == identity && look.result == result;
+        let before = self.looks.iter().position(is_same).and_then(|index| self.looks.remove(index));
+        let count = before.map_or(0, |look| look.count) + 1;
+        self.looks.push_back(Look { identity, result, count });
+        if self.looks.len() > LOOKS {
+            self.looks.pop_front();
+        }
+        count
+    }
+
+    /// Forgets what looks have brought: something may have changed, or their results are not in the conversation any more.
+    pub(super) fn forget_looks(&mut self) {
+        self.looks.clear();
+    }
+
+    /// Counts the results of an answer. Returns the number of answers in a row with nothing but failed looks, where this is
+    /// one of them.
+    pub(super) fn count_answer(&mut self, results: &[ToolResult]) -> u32 {
+        let is_look = |result: &ToolResult| {
+            ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read)
+        };
+        if results.iter().any(|result| result.status == ToolStatus::Ok) {
+            self.vain_answers = 0;
+        }
+        if !results.iter().all(|result| result.status == ToolStatus::Failed && is_look(result)) {
+            return 0;
+        }
+        self.vain_answers += 1;
+        if self.vain_answers > VAIN_ANSWERS {
+            self.mistakes += 1;
+        }
+        self.vain_answers
     }
 
     /// Counts how often in a row this call was made before, if it brings the same each time.

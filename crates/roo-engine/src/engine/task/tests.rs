@@ -32,6 +32,7 @@ const REJECT_ONCE: &str = "reject_once";
 const REJECT_ALWAYS: &str = "reject_always";
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
+#[derive(Clone)]
 struct Sim {
     task: Task,
     log: Vec<Event>,
@@ -822,6 +823,101 @@ mod calls {
         );
         sim.says([read("b")]);
         assert!(matches!(sim.wanted(), Some(Effect::Gate { .. })));
+    }
+
+    /// The model makes this look, with this outcome. Whether the task asks its user then.
+    fn looks(sim: &mut Sim, path: &str, status: ToolStatus, result: &str) -> bool {
+        sim.says([read(path)]);
+        sim.allow();
+        sim.input(Input::ToolDone(outcome(status, result)));
+        sim.task.question().is_some()
+    }
+
+    #[test]
+    fn looks_that_bring_the_same_in_turn_are_told_and_then_mistakes() {
+        let mut sim = Sim::new();
+        for _ in 0..2 {
+            assert!(
+                !looks(&mut sim, "a", ToolStatus::Ok, "one") && !looks(&mut sim, "b", ToolStatus::Ok, "two")
+            );
+        }
+        assert!(
+            matches!(sim.task.conversation.items().last(), Some(Item::Results { .. })),
+            "nothing is told yet"
+        );
+        assert!(!looks(&mut sim, "a", ToolStatus::Ok, "one"));
+        let told = sim.last_user_text();
+        assert!(told.contains("read_file a has now brought the same result 3 times"), "{told}");
+        assert!(!looks(&mut sim, "b", ToolStatus::Ok, "two"));
+        assert_eq!(sim.task.guard.mistakes(), 0);
+        assert!(!looks(&mut sim, "a", ToolStatus::Ok, "one") && !looks(&mut sim, "b", ToolStatus::Ok, "two"));
+        assert!(looks(&mut sim, "a", ToolStatus::Ok, "one"));
+        assert_eq!(sim.asks(), QuestionKind::MistakeLimitReached);
+        sim.answer("Read c instead.");
+        assert!(!looks(&mut sim, "a", ToolStatus::Ok, "one"), "the user's words make up for it");
+        assert_eq!(fold(&sim.log), sim.task);
+    }
+
+    #[test]
+    fn looks_may_be_repeated_where_something_may_have_changed() {
+        let mut sim = Sim::new();
+        for round in 0..8 {
+            assert!(!looks(&mut sim, "a", ToolStatus::Ok, "one"));
+            assert!(!looks(&mut sim, "b", ToolStatus::Ok, "two"));
+            match round % 2 {
+                0 => sim.says([command("make")]),
+                _ => sim.says([write("c")]),
+            };
+            sim.allow();
+            sim.done("done");
+        }
+        for round in 0..8 {
+            for log in ["out.log", "err.log"] {
+                assert!(!looks(&mut sim, log, ToolStatus::Ok, &format!("line {round}")));
+            }
+        }
+        assert_eq!(sim.task.guard.mistakes(), 0);
+    }
+
+    #[test]
+    fn a_look_whose_result_was_left_out_may_be_repeated() {
+        let mut sim = Sim::new();
+        for _ in 0..8 {
+            assert!(
+                !looks(&mut sim, "a", ToolStatus::Ok, "one") && !looks(&mut sim, "b", ToolStatus::Ok, "two")
+            );
+            sim.task.guard.forget_looks();
+        }
+        assert_eq!(sim.task.guard.mistakes(), 0);
+    }
+
+    #[test]
+    fn answers_with_nothing_but_failed_looks_are_told_and_then_mistakes() {
+        let mut sim = Sim::new();
+        for number in 0..5 {
+            assert!(!looks(&mut sim, &format!("{number}.rs"), ToolStatus::Failed, "There is no such file."));
+        }
+        let told = sim.last_user_text();
+        assert!(told.contains("All calls of your last 5 answers have failed"), "{told}");
+        assert_eq!(sim.task.guard.mistakes(), 0);
+        let mut later = sim.clone();
+        assert!(!looks(&mut later, "a", ToolStatus::Ok, "one"));
+        for number in 0..5 {
+            assert!(!looks(&mut later, &format!("{number}.c"), ToolStatus::Failed, "There is no such file."));
+        }
+        assert_eq!(later.task.guard.mistakes(), 0, "one that succeeds makes up for them");
+        for number in 5..7 {
+            assert!(!looks(&mut sim, &format!("{number}.rs"), ToolStatus::Failed, "There is no such file."));
+        }
+        assert!(looks(&mut sim, "7.rs", ToolStatus::Failed, "There is no such file."));
+        assert_eq!(fold(&sim.log), sim.task);
+        // Probing for many at once is one answer.
+        let mut sim = Sim::calling((0..12).map(|number| read(&format!("{number}.rs"))));
+        for _ in 0..12 {
+            sim.allow();
+            sim.input(Input::ToolDone(outcome(ToolStatus::Failed, "There is no such file.")));
+        }
+        assert_eq!(sim.wanted(), calls_model(2));
     }
 
     #[test]
