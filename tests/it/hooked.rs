@@ -93,6 +93,19 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
 }
 
 #[tokio::test]
+async fn a_hook_that_always_sends_the_task_on_does_so_eight_times() {
+    let hooks = json!({ "Stop": hook("", "echo 'Not yet.' >&2; exit 2") });
+    let turn = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let script = format!("turns:\n{}", turn.repeat(9));
+    let fixture = fixture(&hooks, &script, json!({}));
+    let mut task = fixture.start("Go.").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert_eq!(errors(&task), ["Hooks kept the task from ending 8 times; now it ends."]);
+    let is_denied = |event: &Event| matches!(event, Event::GateDecided { verdict: Verdict::Deny, .. });
+    assert_eq!(task.seen.iter().filter(|event| is_denied(&event.event)).count(), 8);
+}
+
+#[tokio::test]
 async fn a_hook_in_the_sandbox_reads_its_requests_log() {
     let read = r#"log=$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/'); grep -c Look "$log" >found"#;
     let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";

@@ -35,6 +35,8 @@ pub struct LoopGuard {
     failed_subtasks: BTreeMap<(String, String), u32>,
     /// Number of times that hooks kept the task from ending.
     continuations: u32,
+    /// Hooks keep the task from ending with the current call.
+    is_sent_on: bool,
     /// The newest looks since anything may have changed.
     looks: VecDeque<Look>,
     /// Number of answers in a row with nothing but failed looks.
@@ -77,14 +79,16 @@ impl LoopGuard {
         self.mistakes += 1;
     }
 
-    /// Counts the result of a call. One that was refused as a mistake was not made. Returns how often a look has brought the same, if the calls in between make that a circle.
+    /// Counts the result of a call. One that was refused as a mistake was not made, and that hooks send a task on is no
+    /// mistake of its model. Returns how often a look has brought the same, if the calls in between make that a circle.
     pub(super) fn count_result(&mut self, call: &ToolCall, result: &ToolResult, mistake: bool) -> u32 {
         let status = result.status;
+        let is_sent_on = std::mem::take(&mut self.is_sent_on);
         let mut looked = 0;
         if status != ToolStatus::Skipped {
             let (identity, length) = (identity(call), length(call));
             let before = self.newest.filter(|newest| newest.identity == identity);
-            let count = before.map_or(0, |newest| newest.count) + u32::from(!mistake);
+            let count = before.map_or(0, |newest| newest.count) + u32::from(!mistake && !is_sent_on);
             self.newest = Some(RepeatedCall { identity, length, count });
             match call.effect() {
                 // A look that is repeated at once is counted above.
@@ -198,6 +202,7 @@ impl LoopGuard {
 
     pub(super) fn count_continuation(&mut self) {
         self.continuations += 1;
+        self.is_sent_on = true;
     }
 }
 

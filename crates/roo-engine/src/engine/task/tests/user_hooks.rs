@@ -84,6 +84,22 @@ fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
 }
 
 #[test]
+fn a_completion_that_hooks_refuse_is_no_repetition_and_no_mistake() {
+    let mut sim = Sim::new();
+    for _ in 0..8 {
+        sim.says([complete("Done.")]);
+        sim.deliver(HookMessages { goes_on: true, ..HookMessages::default() });
+        sim.deny(false);
+        assert_eq!((sim.task.guard.mistakes(), sim.task.question()), (0, None));
+    }
+    sim.says([complete("Done.")]);
+    sim.deliver(HookMessages { warnings: vec!["Now it ends.".into()], ..HookMessages::default() });
+    sim.allow();
+    assert_eq!(sim.task.state(), TaskState::Completed);
+    assert_eq!(fold(&sim.log), sim.task);
+}
+
+#[test]
 fn a_hook_that_ends_the_task_ends_it() {
     let mut sim = Sim::calling([command("ls"), read("a")]);
     sim.deliver(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
