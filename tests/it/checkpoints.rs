@@ -1093,6 +1093,44 @@ async fn a_message_is_replaced_with_the_files_or_without_them() {
     fixture.engine.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_message_that_is_edited_is_answered_by_the_model_and_the_mode_chosen_since() {
+    let project = Project::new(&[]);
+    project.script(TALK);
+    let better = "turns:\n  - mode: architect\n    calls: [{ tool: attempt_completion, params: { result: By the better model. } }]\n";
+    fs::write(project.beside("better.yaml"), better).unwrap();
+    let profile = |script| json!({ "provider": "scripted", "script": project.beside(script) });
+    let settings = json!({
+        "profile": "default",
+        "profiles": { "default": profile("script.yaml"), "better": profile("better.yaml") },
+        "autoApprove": { "write": true, "read": true },
+    });
+    let fixture = Fixture::new(project, settings);
+    let mut watched = fixture.start("Make a.").await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "Made a.".to_owned()));
+    let task = watched.task.clone();
+    drop(watched);
+    fixture.engine.select_profile(&task, "better").await.unwrap();
+    fixture.engine.switch_mode(&task, "architect").await.unwrap();
+    let snapshot = fixture.engine.get(&task).await.unwrap();
+    let first = snapshot.messages.iter().find(|message| message.text == "Make a.").unwrap().id.clone();
+    let params = json!({ "taskId": task, "messageId": first, "text": "Make b.", "files": false });
+    fixture.engine.edit_message(serde_json::from_value(params).unwrap(), "test").await.unwrap();
+    let mut watched = fixture.watch(task.clone(), snapshot.item.seq).await;
+    assert_eq!(watched.end().await, (TaskState::Completed, "By the better model.".to_owned()));
+    drop(watched);
+
+    let all = fixture.engine.checkpoints(&task).await.unwrap().checkpoints;
+    let params = restore(&task, all[0].seq, RestoreWhat::Conversation);
+    fixture.engine.restore(params, "test").await.unwrap();
+    assert_eq!(
+        fixture.engine.get(&task).await.unwrap().item.mode,
+        "code",
+        "a mode belongs to its conversation"
+    );
+    fixture.engine.shutdown().await;
+}
+
 /// A server is killed when it has gone back to an earlier message, and before it has said so.
 #[tokio::test]
 async fn a_message_that_is_replaced_is_not_lost_with_its_server() {

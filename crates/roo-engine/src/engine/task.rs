@@ -137,6 +137,8 @@ pub struct Task {
     pub gather: Gather,
     /// No request was made since it began, or began again after its end.
     fresh: bool,
+    /// The number of the event by which its user chose its mode; none where the mode is of its beginning, or its model chose it.
+    mode_chosen_at: Option<u64>,
     /// The newest message of its user.
     pub prompt: Option<MessageId>,
     /// Messages that wait.
@@ -314,6 +316,7 @@ impl Task {
             files: FileContext { unread: unread.iter().cloned().collect(), ..FileContext::default() },
             gather: Gather { system: *gather, ..Gather::default() },
             fresh: true,
+            mode_chosen_at: None,
             prompt: None,
             queue: vec![],
             answered: BTreeMap::new(),

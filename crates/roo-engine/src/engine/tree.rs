@@ -216,7 +216,7 @@ impl Tree {
         let Some((_, restore)) = root.restore.clone().filter(|(seq, _)| *seq == started) else { return };
         let Some(cut) = &restore.cut else { return };
         match self.marks.get(&cut.before) {
-            Some(then) => root.go_back(then.clone(), cut.opening.as_ref()),
+            Some(then) => root.go_back(then.clone(), cut, restore.say.is_some()),
             None => self.missing_marks.push(cut.before),
         }
     }

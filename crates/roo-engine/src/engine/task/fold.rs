@@ -13,11 +13,11 @@ use super::guard::{SAME_LOOKS, VAIN_ANSWERS};
 use super::results::summary;
 use super::shortening::within;
 use super::{
-    Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle,
+    AgentSettings, Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle,
     LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
     UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop, offers,
 };
-use crate::engine::event::{AnswerWords, EndState, Ending, Event, is_failure};
+use crate::engine::event::{AnswerWords, ConversationCut, EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
 use roo_catalog::{Effect as ToolEffect, ToolId, ToolName};
 use roo_model::prompts::{self, replies};
@@ -63,6 +63,8 @@ impl Task {
                 self.refuse_prompt(message_id, message, *ends);
             }
             Event::Gathered { commands, text, images, seen } => {
+                // A mode that comes with what is looked up belongs to the message.
+                self.mode_chosen_at = self.mode_chosen_at.filter(|at| at.saturating_add(1) != seq);
                 self.add_gathered(commands, text, images, seen);
             }
             Event::Corrected { text, mistake } => self.correct(text, *mistake),
@@ -109,7 +111,10 @@ impl Task {
             Event::MergeConflicted { files } => self.add_conflicts(files),
             Event::WorktreeClosed { kept } => self.close_worktree(kept.as_ref()),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
-            Event::ModeSwitched { change, .. } => {
+            Event::ModeSwitched { change, call_id } => {
+                if change.mode.as_ref().is_some_and(|(slug, _)| *slug != self.settings.mode) {
+                    self.mode_chosen_at = call_id.is_none().then_some(seq);
+                }
                 let is_other_model = self.settings.changes_model(change);
                 self.settings.change(change);
                 if change.mode.is_some() || is_other_model {
@@ -557,9 +562,10 @@ impl Task {
     }
 
     /// Makes the conversation, and what belongs to it, what they were in an earlier state of this task. What the task
-    /// used, was answered and has waiting stays.
-    pub(in crate::engine) fn go_back(&mut self, then: Self, opening: Option<&String>) {
-        let title = match opening {
+    /// used, was answered and has waiting stays, and so does the model that the user has chosen. Where the user edits a message,
+    /// so does a mode that they have chosen since.
+    pub(in crate::engine) fn go_back(&mut self, then: Self, cut: &ConversationCut, is_edit: bool) {
+        let title = match &cut.opening {
             Some(rest) => Title::Unnamed { rest: rest.clone() },
             None => self.title.clone(),
         };
@@ -582,6 +588,23 @@ impl Task {
         self.notices = now.notices;
         self.restore = now.restore;
         self.worktree = now.worktree;
+        let chosen_at = now.mode_chosen_at.filter(|at| is_edit && *at >= cut.before);
+        let mut settings = AgentSettings {
+            profile: now.settings.profile,
+            protocol: now.settings.protocol,
+            pinned: now.settings.pinned,
+            ..self.settings.clone()
+        };
+        if chosen_at.is_some() {
+            self.mode_chosen_at = chosen_at;
+            settings.mode = now.settings.mode;
+            settings.emoji = now.settings.emoji;
+        }
+        let before = std::mem::replace(&mut self.settings, settings);
+        let model = |settings: &AgentSettings| (settings.profile.clone(), settings.protocol);
+        if before != self.settings {
+            self.context.change_frame(model(&before) != model(&self.settings));
+        }
     }
 
     fn resume(&mut self) {
