@@ -700,7 +700,7 @@ mod tests {
     #[test]
     fn a_mode_that_no_call_switches_to_is_printed() {
         let switched = json!({ "type": "mode.switched", "mode": "ask" });
-        assert_eq!(format_all(&[switched.clone()]), "· the mode is ask from here on\n");
+        assert_eq!(format_all(std::slice::from_ref(&switched)), "· the mode is ask from here on\n");
         let started =
             json!({ "type": "tool.started", "toolCallId": "c", "name": "switch_mode", "subject": "ask" });
         assert_eq!(format_all(&[started, switched]), "→ switch_mode ask\n");

@@ -143,7 +143,10 @@ mod tests {
     #[test]
     fn what_it_makes_of_other_lines_is_nobodys() {
         let unknown = (None, Author::Unknown);
-        assert_eq!(found(Some("a( )\nb\nc\n"), "a( )\nb\nC\n", "a()\nb\nC\n"), [unknown.clone()]);
+        assert_eq!(
+            found(Some("a( )\nb\nc\n"), "a( )\nb\nC\n", "a()\nb\nC\n"),
+            std::slice::from_ref(&unknown)
+        );
         let both = found(Some("a( )\nb\nc\nd\n"), "a( )\nb\nc\nD( )\n", "a()\nb\nc\nD()\n");
         assert_eq!(both, [(Some("a( )\nb\nc\nD()\n".to_owned()), Author::Ai), unknown]);
     }
