@@ -38,6 +38,16 @@ fn a_dollar_sign_that_begins_nothing_is_text() {
 }
 
 #[test]
+fn no_character_behind_a_brace_ends_the_program() {
+    for c in (1_u32..=0x0010_ffff).step_by(61).filter_map(char::from_u32) {
+        for line in [format!("echo {{{c}"), format!("{{1{c}"), format!("x {{1..2{c} <<{{{c}")] {
+            assert!(!read(&line).problems.is_empty() || read(&line).commands.len() == 1, "{line:?}");
+        }
+    }
+    assert_eq!(words("echo {é {1é x").unwrap(), ["echo", "{é", "{1é", "x"]);
+}
+
+#[test]
 fn a_pattern_is_known_by_what_its_names_begin_with() {
     let value = |line: &str| read(line).commands[0].words[1].value.clone();
     let pattern =

@@ -12,6 +12,7 @@ use super::script::{Command, Problem, Redirect, Script, Word};
 use super::structure::{self, Part, Structure};
 use super::word::{self, AFTER_BARE_DOLLAR, Opaque, Pattern, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, deceptive_characters, strict};
+use roo_text::bash_grammar::for_bash_grammar;
 use roo_text::render;
 
 /// Maximum number of here-documents a line may have that is given to the grammar: its scanner, which is C, has been
@@ -48,7 +49,8 @@ pub fn read(line: &str) -> Script {
     let Some(tree) =
         Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS && documents <= DOCUMENTS).and_then(|line| {
             // In a document it could be a part of the line that ends it.
-            parse(&if documents == 0 { without_plain_dollars(line) } else { line.to_owned() })
+            let line = for_bash_grammar(line);
+            parse(&if documents == 0 { without_plain_dollars(&line) } else { line.into_owned() })
         })
     else {
         script.problems.push(Problem::TooComplex);

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
+pub mod bash_grammar;
 pub mod blocks;
 pub mod diff;
 pub mod durations;
