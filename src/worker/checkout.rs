@@ -28,6 +28,10 @@ const DISK_IS_FULL: [&str; 4] =
 const DEEPEST: usize = 20;
 /// Name of a file that isn't there.
 const NO_FILE: &str = ".roo-lsp-nested";
+/// Maximum number of attempts to list files that come and go.
+const MOST_ATTEMPTS: usize = 10;
+/// What git says of a file that it has seen and that is gone by then.
+const FILE_IS_GONE: &str = "unable to stat";
 
 /// Reasons why there is no checkout or no patch.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +142,7 @@ impl Checkout {
     pub(super) async fn tree(&self) -> Result<String, CheckoutError> {
         let variables = self.variables();
         self.open_nested().await?;
-        line(&self.folder, &["add", "--all", "--", "."], &variables).await?;
+        self.add_all(&variables).await?;
         // A repository may ignore it. Through a link it would be another directory.
         let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         let notes = self.folder.join(NOTES);
@@ -146,6 +150,19 @@ impl Checkout {
             line(&self.folder, &["add", "--all", "--force", "--", NOTES], &variables).await?;
         }
         Ok(line(&self.folder, &["write-tree"], &variables).await?)
+    }
+
+    /// Has git take note of all files. Agents work on meanwhile, so that one may be gone that git has just seen.
+    async fn add_all(&self, variables: &[(&str, OsString)]) -> Result<(), CheckoutError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match line(&self.folder, &["add", "--all", "--", "."], variables).await {
+                Err(GitFailure::Refused { reason, .. })
+                    if attempts < MOST_ATTEMPTS && reason.contains(FILE_IS_GONE) => {}
+                added => return Ok(added.map(drop)?),
+            }
+        }
     }
 
     /// Has git take nested repositories for plain directories: it does so where it knows a file in them.

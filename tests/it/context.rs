@@ -364,8 +364,8 @@ fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list(
     });
     // JSON is YAML.
     work.project.configure(&settings.to_string());
-    for name in ["0.txt", "1.txt"] {
-        work.project.write(name, "A short file.\n");
+    for turn in 0..100 {
+        work.project.write(&format!("{turn}.txt"), "A short file.\n");
     }
     let program = work.start(&["run", "Think."]);
     let mut asked_for_a_summary = vec![];
@@ -373,7 +373,7 @@ fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list(
         let (request, asked) = work.fitting();
         if !String::from_utf8_lossy(&request.body).contains("You summarise the work of a coding agent") {
             let text = format!("{turn}. {}", "I think about it. ".repeat(150));
-            let read = ("read_file", json!({ "path": format!("{}.txt", turn % 2) }));
+            let read = ("read_file", json!({ "path": format!("{turn}.txt") }));
             work.answer(&request, &text, &[read]);
             continue;
         }
@@ -422,8 +422,8 @@ fn large_writes_go_through_at_an_endpoint_whose_window_nobody_knows() {
 fn a_task_that_is_killed_while_it_is_summarised_goes_on_with_a_summary() {
     let more = json!({ "contextWindow": WINDOW, "maxTokens": ANSWER });
     let mut work = Work::new("anthropic", "native", &more);
-    for name in ["0.txt", "1.txt"] {
-        work.project.write(name, "A short file.\n");
+    for turn in 0..100 {
+        work.project.write(&format!("{turn}.txt"), "A short file.\n");
     }
     let mut program = work.start(&["run", "Think. The magic word is heron-42."]);
     let mut turn = 0;
@@ -433,7 +433,7 @@ fn a_task_that_is_killed_while_it_is_summarised_goes_on_with_a_summary() {
             break;
         }
         let text = format!("{turn}. {}", "I think about it. ".repeat(150));
-        work.answer(&request, &text, &[("read_file", json!({ "path": format!("{}.txt", turn % 2) }))]);
+        work.answer(&request, &text, &[("read_file", json!({ "path": format!("{turn}.txt") }))]);
         turn += 1;
         assert!(turn < 100, "no summary is asked for");
     }

@@ -99,7 +99,6 @@ fn what_a_user_has_not_been_shown_is_not_allowed_by_a_bare_command() {
     client.refused("workspace/executeCommand", allowing);
     // Now it was shown, by the refusal itself.
     assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
-    client.command("roo.resume", Value::Null);
     client.message("completed: Done.");
     assert!(home.work("ran").exists());
     client.shut_down();

@@ -55,8 +55,8 @@ async fn a_protected_name_that_did_not_exist_is_gone_after_the_command() {
     assert!(changes.violations().count() >= 8, "{changes:?}");
     assert!(settled.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored { .. })), "{settled:#?}");
     assert_eq!(fixture.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
-    // Moving out of the scope is undone; what was moved is in scope and stays away.
-    assert_eq!(fixture.names("ws/src"), ["fine.txt"]);
+    // What was moved out of the scope is back, and would be nowhere otherwise.
+    assert_eq!(fixture.names("ws/src"), ["a.txt", "fine.txt"]);
 }
 
 /// In scope no file may come up or go.

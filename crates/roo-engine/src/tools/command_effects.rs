@@ -780,18 +780,18 @@ impl<'a> ChangedContents<'a> {
             .iter()
             .filter(|change| change.what == What::Created && change.after.as_ref().is_some_and(is_directory));
         self.made.extend(made.map(|change| (change.root, change.path.clone())));
-        let deleted: HashSet<(usize, &Path)> = (changes.iter())
+        let deleted: HashMap<(usize, &Path), &Change> = (changes.iter())
             .filter(|change| change.what == What::Deleted)
-            .map(|change| (change.root, change.path.as_path()))
+            .map(|change| ((change.root, change.path.as_path()), *change))
             .collect();
         let sources = changes.iter().map(|change| Some((change.root, change.renamed_from.as_deref()?)));
-        let sources: Vec<_> =
-            sources.map(|source| source.filter(|source| deleted.contains(source))).collect();
-        let moved: HashSet<(usize, &Path)> = sources.iter().flatten().copied().collect();
+        let sources: Vec<_> = sources.map(|source| deleted.get(&source?).copied()).collect();
+        let moved: HashSet<(usize, &Path)> =
+            sources.iter().flatten().map(|gone| (gone.root, gone.path.as_path())).collect();
         let mut traced = Vec::new();
         for (change, source) in changes.iter().zip(sources) {
             traced.extend(match source {
-                Some((_, from)) => self.traced_move(change, from),
+                Some(gone) => self.traced_move(change, gone),
                 None if moved.contains(&(change.root, change.path.as_path())) => None,
                 None => self.traced(change, &mut replaced),
             });
@@ -800,14 +800,14 @@ impl<'a> ChangedContents<'a> {
     }
 
     /// A file that has the content at its new place that it had at its old one.
-    fn traced_move(&mut self, change: &Change, from: &Path) -> Option<FileChange> {
+    fn traced_move(&mut self, change: &Change, gone: &Change) -> Option<FileChange> {
         let moved = self.traced(change, |_| None)?;
         let old_path = match change.root {
-            0 => from.to_owned(),
-            root => self.watch.roots.get(root)?.join(from),
+            0 => gone.path.clone(),
+            root => self.watch.roots.get(root)?.join(&gone.path),
         };
         let old_path = old_path.to_string_lossy().into_owned();
-        if change.after.as_ref().is_some_and(is_executable) {
+        if gone.before.as_ref().is_some_and(is_executable) {
             self.details.add_executable(old_path.clone());
         }
         Some(FileChange { before: moved.after.clone(), old_path: Some(old_path), ..moved })

@@ -92,6 +92,7 @@ impl Recording {
                 }
             }
         }
+        self.remove_emptied(&settled, changes);
         // A file that is only at another place can be brought back from there.
         let mut elsewhere: HashMap<(u64, u64), CurrentLocation> = HashMap::new();
         let renamed = changes.changes.iter().filter(|change| change.renamed_from.is_some());
@@ -151,6 +152,27 @@ impl Recording {
         match departure.before.as_ref().and_then(|before| before.mode) {
             Some(mode) if after.kind == Kind::File && mode != after.mode => Ok(set_mode(&to, name, mode)?),
             _ => Ok(()),
+        }
+    }
+
+    /// Removes the directories that the command made above files which were moved back, where nothing else is in them.
+    fn remove_emptied(&self, moved: &[UndoResult], changes: &Changes) {
+        let is_directory = |state: &State| state.kind == Kind::Directory;
+        let made: HashSet<(usize, &Path)> = (changes.changes.iter())
+            .filter(|change| change.what == What::Created && change.after.as_ref().is_some_and(is_directory))
+            .map(|change| (change.root, change.path.as_path()))
+            .collect();
+        let above = moved.iter().flat_map(|UndoResult { change, .. }| {
+            change.path.ancestors().skip(1).map(|above| (change.root, above))
+        });
+        let mut emptied: Vec<_> = above.filter(|place| made.contains(place)).collect();
+        emptied.sort_by_key(|(_, path)| std::cmp::Reverse(path.components().count()));
+        for (root, path) in emptied {
+            let Some(root) = self.roots.get(root) else { continue };
+            if let Ok((directory, name)) = parent(root.handle.as_fd(), path.as_os_str().as_bytes()) {
+                // What somebody has put something into, or has removed, stays as it is.
+                let _ = unlinkat(&directory, name, AtFlags::REMOVEDIR);
+            }
         }
     }
 
