@@ -348,7 +348,8 @@ fn a_branch_of_which_the_user_takes_a_part_says_what_that_is() {
 fn cancelled_branches_close_their_work_trees_once_however_long_that_takes() {
     let titles = [("code", "The first"), ("debug", "The second"), ("debug", "The third")];
     let turns = titles.map(|(mode, title)| turn(mode, &format!("Do it: {title}"), &vec![read(), asks()]));
-    let home = home(&[&[delegates(&titles)], &turns[..]].concat(), AUTO);
+    let ends = turn("orchestrator", "cancelled", &vec![completes("Without them.")]);
+    let home = home(&[&[delegates(&titles)], &turns[..], &[ends]].concat(), AUTO);
     let programs = home.path("programs");
     let removed = home.path("removed");
     fs::create_dir(&programs).unwrap();
@@ -367,8 +368,11 @@ fn cancelled_branches_close_their_work_trees_once_however_long_that_takes() {
     let started = client.request("roo/task/start", json!({ "prompt": "Go.", "mode": "orchestrator" }));
     let root = started["taskId"].as_str().unwrap().to_owned();
     event(&mut client, "question.asked", 3);
-    client.request("roo/task/cancel", json!({ "taskId": root }));
-    end(&mut client);
+    let tree = client.request("roo/tree/get", json!({ "taskId": root }));
+    for branch in tree["nodes"].as_array().unwrap().iter().filter(|node| node["parentId"] == root.as_str()) {
+        client.request("roo/task/cancel", json!({ "taskId": branch["id"] }));
+    }
+    assert_eq!(end(&mut client), "Without them.");
     assert_eq!(client.shut_down(), 0);
     let removed = fs::read_to_string(removed).unwrap();
     assert_eq!(removed.lines().count(), 3, "{removed}");
