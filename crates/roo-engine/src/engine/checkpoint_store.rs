@@ -32,6 +32,8 @@ struct Unsynced {
     new: Vec<Digest>,
     /// Held during a sync of what was new before: who finds nothing new has to wait for that all the same.
     turn: Arc<Mutex<()>>,
+    /// Number of callers that sync it or wait for their turn.
+    settling: usize,
 }
 
 impl CheckpointStore {
@@ -101,9 +103,11 @@ impl CheckpointStore {
     /// before, the less that has to wait. What could not be synced is tried again the next time; until then a loss of power
     /// may cost its checkpoint, which then says so.
     pub(super) fn settle(&self, request: &TaskId) {
-        let Some(turn) = self.unsynced().get(request).map(|unsynced| Arc::clone(&unsynced.turn)) else {
-            return;
-        };
+        let turn = self.unsynced().get_mut(request).map(|unsynced| {
+            unsynced.settling += 1;
+            Arc::clone(&unsynced.turn)
+        });
+        let Some(turn) = turn else { return };
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let new = self.unsynced().get_mut(request).map(|unsynced| std::mem::take(&mut unsynced.new));
         let new = new.unwrap_or_default();
@@ -117,9 +121,9 @@ impl CheckpointStore {
                 all.entry(request.clone()).or_default().new.extend(new);
             }
         }
-        // Nobody else waits for this turn, and nobody can begin to.
-        let is_last = |unsynced: &Unsynced| unsynced.new.is_empty() && Arc::strong_count(&unsynced.turn) == 2;
-        if all.get(request).is_some_and(is_last) {
+        let Some(unsynced) = all.get_mut(request) else { return };
+        unsynced.settling -= 1;
+        if unsynced.new.is_empty() && unsynced.settling == 0 {
             all.remove(request);
         }
     }
