@@ -140,7 +140,7 @@ diff --git a/b.txt b/b.txt\nnew file mode 100644\n--- /dev/null\n+++ b/b.txt\n@@
         assert_eq!(protected.unwrap_err().to_string(), "it has to be looked at first, as it changes b.txt");
         let new = |mode: &str| {
             format!(
-                "diff --git a/x b/x\nnew file mode {mode}\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/root/.ssh\n\\ No newline at end of file\n"
+                "diff --git a/x b/x\nnew file mode {mode}\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/home/user/.ssh\n\\ No newline at end of file\n"
             )
         };
         let renames =

@@ -124,6 +124,18 @@ impl<'a> Environment<'a> {
     }
 }
 
+/// Heading of the drawing of the workspace's files.
+const FILES_AT_BEGINNING: &str = "Workspace Files (as the task begins; list_files shows more)";
+/// Heading of git's state.
+const GIT_AT_BEGINNING: &str = "Git (as the task begins)";
+
+/// Returns whether a text is what [`beginning`] writes.
+pub fn is_beginning(text: &str) -> bool {
+    let heading = text.strip_prefix("<environment_details>\n# ");
+    let headings = [FILES_AT_BEGINNING, GIT_AT_BEGINNING];
+    heading.is_some_and(|text| headings.iter().any(|heading| text.starts_with(heading)))
+}
+
 /// Writes what a task is told of the workspace as it begins: a drawing of its files, and git's branch and number of changed
 /// files. None where nothing is known.
 pub fn beginning(files: Option<&str>, git: Option<&str>) -> Option<String> {
@@ -132,10 +144,10 @@ pub fn beginning(files: Option<&str>, git: Option<&str>) -> Option<String> {
     }
     let mut text = "<environment_details>\n".to_owned();
     if let Some(tree) = files {
-        section(&mut text, "Workspace Files (as the task begins; list_files shows more)", tree);
+        section(&mut text, FILES_AT_BEGINNING, tree);
     }
     if let Some(git) = git {
-        section(&mut text, "Git (as the task begins)", &exact_line(git));
+        section(&mut text, GIT_AT_BEGINNING, &exact_line(git));
     }
     text.push_str("</environment_details>");
     Some(text)
@@ -336,6 +348,9 @@ mod tests {
     #[test]
     fn the_workspace_is_told_as_the_task_begins() {
         assert_eq!(beginning(None, None), None);
+        assert!(is_beginning(&beginning(Some("src"), None).unwrap()));
+        assert!(is_beginning(&beginning(None, Some("main")).unwrap()));
+        assert!(!is_beginning(&ended_commands(&[])));
         let git = "main...origin/main [ahead 1]: 2 changed, 1 untracked";
         let text = beginning(Some("```text\n.\n└── src/\n```"), Some(git)).unwrap();
         insta::assert_snapshot!(text, @r"

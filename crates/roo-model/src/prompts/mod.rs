@@ -25,6 +25,7 @@ pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, autho
 pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, system_context, user_message};
 pub use environment::{
     ActiveFile, CommandStatus, Environment, Problems, beginning, ended_command, ended_commands, environment,
+    is_beginning,
 };
 pub use overrides::{OverrideInput, override_prompt};
 pub use system::system;

@@ -49,14 +49,13 @@ use super::{
     SUMMARY_MODE,
 };
 use crate::parser::StreamEvent;
+use crate::prompts::is_beginning;
 use roo_catalog::{ToolId, ToolProtocol};
 use roo_durable::read_named;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::Usage;
 
-/// Beginning of what a task is told of its surroundings.
-const ENVIRONMENT: &str = "<environment_details>";
 /// The largest script, in bytes.
 const LARGEST: u64 = 64 << 20;
 /// Stands for the id of the request in a script.
@@ -440,7 +439,7 @@ impl Situation {
         for item in items {
             match &**item {
                 // What a task is told of the workspace is known only after its first answer, and steers no script.
-                Item::User { text, .. } if text.starts_with(ENVIRONMENT) => {}
+                Item::User { text, .. } if is_beginning(text) => {}
                 Item::User { text, .. } | Item::Summary { text, .. } => texts.push(text.as_str()),
                 Item::Results { results } => {
                     texts.extend(results.iter().map(|result| result.text.as_str()));
