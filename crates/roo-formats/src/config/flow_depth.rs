@@ -143,7 +143,8 @@ mod tests {
             "x",
             "it's",
             "a b",
-            "a #b",
+            // Every comment ends with its line: what follows must count for the depth.
+            "a #b\n",
             "\"[ \\\" ]\"",
             "'[ '' ]'",
             "'#'",
