@@ -78,7 +78,7 @@ impl ServerActor {
                 // However it ended.
                 let _ = previous.await;
             }
-            let state = State {
+            let mut state = State {
                 parts,
                 commands: received,
                 connection: connection_out,
@@ -87,6 +87,9 @@ impl ServerActor {
                 handshake: Handshake::default(),
             };
             state.run().await;
+            // Who was sending at the end has its command in here all the same, and would wait for the answer.
+            state.commands.close();
+            while state.commands.recv().await.is_some() {}
         });
         Self { commands, cancel, connection, rules, task }
     }
@@ -113,7 +116,7 @@ enum Over {
 }
 
 impl State {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let began = Instant::now();
         let mut backoff = Backoff::default();
         // Trouble of the network says nothing about the server, however long it lasts.

@@ -101,9 +101,14 @@ impl SessionHandle {
         task: TaskId,
         ended: CancellationToken,
     ) -> Self {
-        let (commands, received) = mpsc::unbounded_channel();
+        let (commands, mut received) = mpsc::unbounded_channel();
         let session = Session::new(client, Arc::clone(&workspace), task, commands.clone());
-        tokio::spawn(async move { ended.run_until_cancelled(session.run(received)).await });
+        tokio::spawn(async move {
+            ended.run_until_cancelled(session.run(&mut received)).await;
+            // Who was sending at the end has its command in here all the same, and would wait for the answer.
+            received.close();
+            while received.recv().await.is_some() {}
+        });
         Self { commands, workspace }
     }
 
@@ -251,7 +256,7 @@ impl Session {
         }
     }
 
-    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    async fn run(mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
         loop {
             let batch = async {
                 match &mut self.batches {

@@ -223,7 +223,9 @@ impl Actor {
         let _ =
             tokio::time::timeout(SHUTDOWN_GRACE, futures_util::future::join3(ends, commands, browsers)).await;
         // With the actor go the locks of its log; only then may the next one come.
+        let mailbox = std::mem::replace(&mut self.mailbox, mpsc::channel(1).1);
         drop(self);
+        drop_late(mailbox).await;
         match end {
             ActorEnd::Left(passing) => drop(passing),
             // Nobody waits for the answer after all: then there is nobody to tell.
@@ -1245,6 +1247,12 @@ async fn deadline(at: Option<Instant>) {
     }
 }
 
+/// Drops what comes into a closed mailbox from those who were sending when it was closed. Left in it, a message would keep
+/// its sender waiting for an answer that nobody gives.
+async fn drop_late(mut mailbox: mpsc::Receiver<ActorMessage>) {
+    while mailbox.recv().await.is_some() {}
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -1252,5 +1260,19 @@ mod tests {
     #[test]
     fn a_message_to_an_actor_is_small() {
         assert!(size_of::<ActorMessage>() <= 72, "{}", size_of::<ActorMessage>());
+    }
+
+    #[tokio::test]
+    async fn who_sends_while_an_actor_ends_is_not_kept_waiting() {
+        let (sender, mut mailbox) = mpsc::channel(1);
+        let permit = sender.clone().reserve_owned().await.unwrap();
+        mailbox.close();
+        let ended = tokio::spawn(drop_late(mailbox));
+        tokio::task::yield_now().await;
+        let (done, told) = oneshot::channel();
+        let kept = permit.send(ActorMessage::Shutdown(done));
+        assert!(told.await.is_err());
+        ended.await.unwrap();
+        assert!(kept.is_closed() && sender.is_closed());
     }
 }

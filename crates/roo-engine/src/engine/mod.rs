@@ -850,10 +850,18 @@ impl Engine {
             };
             params.task_id.is_root() && state.is_some_and(TaskState::is_final)
         };
+        let mut left = self.left();
         while !self.get(task).await?.item.state.is_final() {
-            // It may go on behind its end, as its user has said something in the meantime.
-            if follower.next(|| self.now()).await?.iter().any(is_end) {
-                break;
+            // Released meanwhile: its end may never come.
+            if !self.registry.live().contains_key(&task.root()) {
+                return Err(EngineError::Ending);
+            }
+            tokio::select! {
+                biased;
+                // It may go on behind its end, as its user has said something in the meantime.
+                batch = follower.next(|| self.now()) => if batch?.iter().any(is_end) { break },
+                // The engine has the sender.
+                _ = left.changed() => {}
             }
         }
         Ok(())
@@ -1477,6 +1485,7 @@ impl Engine {
     /// any more, no log is locked, hooks of ended requests are done, and the trace is written.
     pub async fn shutdown(&self) {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
+        self.registry.left.send_replace(());
         let ends = all.into_iter().map(|live| async move {
             let (sender, done) = oneshot::channel();
             if live.sender.send(ActorMessage::Shutdown(sender)).await.is_ok() {
@@ -1498,6 +1507,7 @@ impl Engine {
         let root = task.root();
         let live = self.registry.live().remove(&root);
         let Some(live) = live else { return };
+        self.registry.left.send_replace(());
         let (sender, done) = oneshot::channel();
         if live.sender.send(ActorMessage::Shutdown(sender)).await.is_ok() {
             // Either way the actor has ended.
