@@ -102,6 +102,8 @@ fn unwrapped(text: &str) -> String {
 pub struct Part<'a> {
     schema: &'a Value,
     is_nullable: bool,
+    /// True for an item of a list.
+    is_item: bool,
     shapes: Vec<Shape<'a>>,
 }
 
@@ -284,7 +286,7 @@ pub struct Mismatch {
 
 impl<'a> Part<'a> {
     fn new(schema: &'a Value, of: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut part = Self { schema, is_nullable: false, shapes: vec![] };
+        let mut part = Self { schema, is_nullable: false, is_item: false, shapes: vec![] };
         for one in of {
             part.expand(one, None, DEPTH);
         }
@@ -324,7 +326,7 @@ impl<'a> Part<'a> {
         };
         let mut within = self.shapes.iter().filter_map(within).peekable();
         within.peek()?;
-        Some(Self::new(self.schema, within))
+        Some(Self { is_item: matches!(step, Step::Index(_)), ..Self::new(self.schema, within) })
     }
 
     /// The items of a list that may have any number of them.
@@ -538,19 +540,29 @@ impl<'a> Part<'a> {
         defaults.take(1).collect()
     }
 
-    /// The list that a text was meant for, as YAML.
+    /// What to write in place of a text that was meant for a list, to follow "must be a list, not …". A list within a list has
+    /// the words of a command; any other text may have spaces, as paths do. Empty where it would be too long.
     fn as_list(&self, text: &str) -> String {
         let is_plain = |word: &str| {
             let is_start = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-' | '_');
             word.starts_with(is_start) && word.chars().all(|c| is_start(c) || matches!(c, '+' | '='))
         };
-        let words = text.split_whitespace().map(|word| match is_plain(word) {
-            true => one_line(word, LONGEST_FOUND),
-            false => quoted(word),
-        });
-        let list = format!("[{}]", words.collect::<Vec<_>>().join(", "));
         let is_of_lists = self.items().is_some_and(|items| items.types() == "a list");
-        if is_of_lists { format!("[{list}]") } else { list }
+        let is_command = self.is_item || is_of_lists;
+        let (introduction, entries): (_, Vec<&str>) = match is_command {
+            true => ("write each word by itself", text.split_whitespace().collect()),
+            false => ("write it as", text.split(", ").map(str::trim).collect()),
+        };
+        if entries.iter().any(|entry| entry.chars().count() > LONGEST_FOUND) {
+            return String::new();
+        }
+        let entries = entries.iter().map(|entry| match is_plain(entry) {
+            true => (*entry).to_owned(),
+            false => Value::from(*entry).to_string(),
+        });
+        let list = format!("[{}]", entries.collect::<Vec<_>>().join(", "));
+        let list = if is_of_lists { format!("[{list}]") } else { list };
+        format!("; {introduction}: {}", exact_line(&list))
     }
 
     /// Says behind the name of a key why a value isn't allowed here: what is, and what was found. Looks at type, texts and
@@ -574,7 +586,7 @@ impl<'a> Part<'a> {
                     format!("must have keys below it{example}, and is {found}")
                 }
                 (Value::String(text), "a list") if !is_secret => {
-                    format!("must be a list, not {found}; write each word by itself: {}", self.as_list(text))
+                    format!("must be a list, not {found}{}", self.as_list(text))
                 }
                 _ if self.is_unquoted(value) => format!("must be {types}, not {found}; put it in quotes"),
                 _ => format!("must be {types}, not {found}"),

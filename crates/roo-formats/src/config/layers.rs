@@ -734,6 +734,9 @@ redactSecrets: false
             "autoApprove: { execute: { mode: al } }\n",
             "sandbox: { level: best1 }\n",
             "protected: infra/\n",
+            "protected: my dir/secret.txt\n",
+            "sandbox: { writable: ~/my dir }\n",
+            "autoApprove: { execute: { presets: 'cargo, git-write' } }\n",
             "mode: 3\n",
             "mode: [code]\n",
             "modes: { code: fast }\n",
@@ -755,7 +758,10 @@ redactSecrets: false
         /c/config.yaml:1:35: autoApprove.execute.allow[0]: must be a list, not the string "echo $A"; write each word by itself: [echo, "$A"]
         /c/config.yaml:1:33: autoApprove.execute.mode: must be one of `ask`, `rules`, `confined`, not "al"
         /c/config.yaml:1:19: sandbox.level: must be one of `off`, `best`, `L2`, `namespaces`, `staged`, not "best1"; did you mean `best`?
-        /c/config.yaml:1:12: protected: must be a list, not the string "infra/"; write each word by itself: [infra/]
+        /c/config.yaml:1:12: protected: must be a list, not the string "infra/"; write it as: [infra/]
+        /c/config.yaml:1:12: protected: must be a list, not the string "my dir/secret.txt"; write it as: ["my dir/secret.txt"]
+        /c/config.yaml:1:22: sandbox.writable: must be a list, not the string "~/my dir"; write it as: ["~/my dir"]
+        /c/config.yaml:1:36: autoApprove.execute.presets: must be a list, not the string "cargo, git-write"; write it as: [cargo, git-write]
         /c/config.yaml:1:7: mode: must be a string, not 3; put it in quotes
         /c/config.yaml:1:7: mode: must be a string, not a list
         /c/config.yaml:1:16: modes.code: must have keys below it, and is the string "fast"
