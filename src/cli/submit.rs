@@ -18,6 +18,7 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, read_input, terminal};
 use crate::nats::{RequestEvent, Storage};
+use crate::shell_word::shell_word;
 use crate::worker::{
     self, ApplyError, Control, LARGEST_BUNDLE, LARGEST_PATCH, Reply, Source, Submission, SubmittedLimits,
     WorkOutcome, WorkResult,
@@ -252,6 +253,18 @@ fn protected_names(context: &SessionContext) -> Result<ProtectedNames, CliError>
     Ok(context.workspace()?.protected(0, &settings.protected))
 }
 
+/// The command that applies a patch in a file. Its paths are those of the repository's top: below that, git passes over all that
+/// are elsewhere without a word.
+async fn apply_command(folder: &Path, patch: &Path) -> String {
+    let word = |path: &Path| shell_word(&path.to_string_lossy());
+    let patch = std::path::absolute(patch).unwrap_or_else(|_| patch.to_owned());
+    match worker::repository_top(folder).await {
+        Ok(top) => format!("git -C {} apply {}", word(&top), word(&patch)),
+        // Of a repository elsewhere, as `--repository` names one.
+        Err(_) => format!("git apply {}, at the top of its repository", word(&patch)),
+    }
+}
+
 /// Applies a patch, or leaves it in a file where that isn't wanted, where it doesn't fit, and where it changes what the user would
 /// be asked about if an agent did so here.
 async fn deliver(
@@ -270,10 +283,8 @@ async fn deliver(
     };
     if !submit.apply || result.outcome != WorkOutcome::Completed {
         write()?;
-        writeln!(
-            terminal::stderr(),
-            "roo-lsp: the changes are in {shown}; apply them with: git apply {shown}"
-        )?;
+        let command = apply_command(&context.folder, &output).await;
+        writeln!(terminal::stderr(), "roo-lsp: the changes are in {shown}; apply them with: {command}")?;
         return Ok(());
     }
     let names = protected_names(context).or_else(|error| {
@@ -295,8 +306,9 @@ async fn deliver(
         }
         Err(error @ ApplyError::NeedsReview(_)) => {
             write()?;
+            let command = apply_command(&context.folder, &output).await;
             Err(CliError::Other(format!(
-                "the changes were not applied: {}. They are in {shown}; apply them with: git apply {shown}",
+                "the changes were not applied: {}. They are in {shown}; apply them with: {command}",
                 exact_line(&error.to_string())
             )))
         }

@@ -21,7 +21,7 @@ mod work_result;
 pub(crate) use self::checkout::{bundle, commit};
 pub(crate) use self::control::{Control, Reply};
 pub(crate) use self::job::LARGEST_BUNDLE;
-pub(crate) use self::patch::{ApplyError, apply};
+pub(crate) use self::patch::{ApplyError, apply, repository_top};
 pub(crate) use self::repository_address::RepositoryAddress;
 pub(crate) use self::server::serve;
 pub(crate) use self::setup::{WhenAsked, WorkerSetup};

@@ -25,6 +25,12 @@ pub(crate) enum ApplyError {
 /// The most paths that are named where a patch has to be looked at.
 const NAMED: usize = 10;
 
+/// The top directory of the repository that a folder is in.
+pub(crate) async fn repository_top(folder: &Path) -> Result<PathBuf, ApplyError> {
+    let top = line(folder, &["rev-parse", "--show-toplevel"], &[]).await;
+    top.map(PathBuf::from).map_err(|_| ApplyError::NoRepository(folder.to_owned()))
+}
+
 /// Applies a patch to the repository that a folder is in, and returns the paths that it changes, from the repository's top.
 /// Nobody has been asked about it, so it is not applied where it changes what `is_protected` says of a path, or makes anything
 /// but plain files.
@@ -33,8 +39,7 @@ pub(crate) async fn apply(
     patch: &[u8],
     is_protected: impl Fn(&Path) -> bool,
 ) -> Result<Vec<String>, ApplyError> {
-    let top = line(folder, &["rev-parse", "--show-toplevel"], &[]).await;
-    let top = PathBuf::from(top.map_err(|_| ApplyError::NoRepository(folder.to_owned()))?);
+    let top = repository_top(folder).await?;
     let run = |options: &[&str]| {
         let all = ["apply", "--binary", "--whitespace=nowarn"].iter().chain(options).chain(&["-"]);
         all.map(OsString::from).collect::<Vec<_>>()

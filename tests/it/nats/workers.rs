@@ -1,6 +1,7 @@
 //! `roo-lsp worker` and `roo-lsp submit`: work goes to a worker, and comes back as a change.
 
 use std::fs;
+use std::process::Command;
 
 use async_nats::jetstream;
 use rustix::process::Signal;
@@ -75,10 +76,31 @@ fn a_change_of_what_steers_editors_is_left_to_the_user() {
     let said = text(&output.stderr);
     let file = format!("{}.patch", id_of(&output.stderr));
     assert!(said.contains("it has to be looked at first, as it changes .vscode/tasks.json."), "{said}");
-    assert!(said.contains(&format!("apply them with: git apply {file}")), "{said}");
+    let (top, patch) = (here.folder(), here.folder().join(&file));
+    let command = format!("apply them with: git -C {} apply {}", top.display(), patch.display());
+    assert!(said.contains(&command), "{said}");
     assert_eq!((&*here.read("a.txt"), &*here.read(".vscode/tasks.json")), ("one\ntwo\nthree\n", ""));
     git(&here.folder(), &["apply", &file]);
     assert_eq!(here.read(".vscode/tasks.json"), "{}\n");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn the_command_for_a_patch_applies_all_of_it_in_a_folder_of_the_repository() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--allow-write"]);
+    let folder = here.folder().join("a folder");
+    fs::create_dir(&folder).unwrap();
+    let mut program = here.program();
+    program.current_dir(&folder).args(["submit", "--server", &broker.url(), "Change it."]);
+    let output = program.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stderr);
+    let (_, command) = said.split_once("apply them with: ").expect("it names the command");
+    let applied = Command::new("sh").arg("-c").arg(command).current_dir(&folder).output().unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    assert_eq!((&*here.read("a.txt"), &*here.read("b/c.txt")), ("one\nTWO\nthree\n", "new\n"));
 }
 
 #[test]
