@@ -8,7 +8,7 @@ use super::terminal;
 use super::{CliError, Ending};
 use crate::model_setup::{Candidate, environment, keyring};
 use roo_formats::config::{Directories, Profile, Provider};
-use roo_model::providers::{self, KeyState, KeyStore, ModelError};
+use roo_model::providers::{self, KeyState, KeyStore};
 
 /// Asks for the key, tests it and stores it.
 pub(super) fn login(arguments: &Login) -> Result<Ending, CliError> {
@@ -71,11 +71,6 @@ pub(super) fn profile(provider: Provider, base_url: Option<&str>) -> Profile {
 pub(super) fn store() -> Result<KeyStore, CliError> {
     let directories = Directories::from_environment(|name| std::env::var_os(name));
     Ok(KeyStore::new(&directories.map_err(super::SessionError::from)?))
-}
-
-/// What is wrong with an endpoint that options name, and no profile yet.
-pub(super) fn in_terms_of_options(error: &ModelError) -> String {
-    error.to_string().replace("`baseUrl`", "`--base-url`")
 }
 
 /// Refuses an endpoint whose address can't be used, before anything is asked.

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 /// Number of models that are shown at once.
 const SHOWN: usize = 20;
-/// Number of times that a key or a model may be wrong.
+/// Number of times that an address, a key or a model may be wrong.
 const TRIES: usize = 5;
 
 /// Asks for provider, key and model, tries them, and writes them down.
@@ -109,30 +109,77 @@ fn choose_provider(dialogue: &Dialogue) -> Result<Provider, CliError> {
     }
 }
 
-/// The endpoint, and a key that it takes where there is none yet. Where no server listens, it may be at another address, or be
-/// started now.
+/// The endpoint, and a key that it takes where there is none yet. Where no server listens, or another one than was meant, it may be
+/// at another address, or be started now.
 fn reach(
     dialogue: &Dialogue,
     provider: Provider,
     mut base_url: Option<String>,
 ) -> Result<(Option<String>, Profile), CliError> {
+    login::check_endpoint(&login::profile(provider, base_url.as_deref()))?;
     for _ in 0..TRIES {
         let endpoint = login::profile(provider, base_url.as_deref());
-        let known = login::check_endpoint(&endpoint)?;
-        let reached = match known {
-            KeyState::Missing => None,
-            _ => Some(super::block_on(providers::check_key(&endpoint, &environment))?),
+        let (known, reached) = match providers::key_state(&endpoint, &environment) {
+            Ok(KeyState::Missing) => (KeyState::Missing, None),
+            Ok(known) => (known, Some(super::block_on(providers::check_key(&endpoint, &environment))?)),
+            Err(error) => (KeyState::NotNeeded, Some(Err(error))),
         };
         match reached {
-            Some(Err(error)) if error.kind == ModelErrorKind::NotRunning => {
-                dialogue.tell(login::in_terms_of_options(&error))?;
-                let address = dialogue.ask("Its address, or nothing to try this one again:")?;
-                base_url = Some(address.trim().to_owned()).filter(|url| !url.is_empty()).or(base_url);
+            Some(Err(error)) if may_be_elsewhere(&endpoint, &error) => {
+                dialogue.tell(in_terms_of_questions(&error))?;
+                // A local server may list its models elsewhere; what matters is whether a model answers.
+                let is_of_use = takes_no_key(provider)
+                    && matches!(error.kind, ModelErrorKind::Invalid | ModelErrorKind::Malformed);
+                match ask_address(dialogue, provider, is_of_use)? {
+                    Some(url) => base_url = Some(url),
+                    None if is_of_use => return Ok((None, endpoint)),
+                    None => {}
+                }
             }
             reached => return Ok((ask_key(dialogue, &endpoint, known, reached)?, endpoint)),
         }
     }
     Err(CliError::Other("no server was found; nothing was written".to_owned()))
+}
+
+/// Returns whether an error may be that of a wrong address. The provider's own endpoint elsewhere has none.
+fn may_be_elsewhere(endpoint: &Profile, error: &ModelError) -> bool {
+    use ModelErrorKind::{Configuration, Invalid, Malformed, NotRunning, Unreachable};
+    let is_own = endpoint.base_url.is_none() && !endpoint.provider.spec().is_local();
+    !is_own && matches!(error.kind, Configuration | Invalid | Malformed | NotRunning | Unreachable)
+}
+
+fn takes_no_key(provider: Provider) -> bool {
+    provider.spec().key_variable.is_none()
+}
+
+/// Another address; none to stay with this one.
+fn ask_address(dialogue: &Dialogue, provider: Provider, is_of_use: bool) -> Result<Option<String>, CliError> {
+    let usual = provider.spec().base_url;
+    let otherwise = if is_of_use { "to use this one all the same" } else { "to try this one again" };
+    let answer = dialogue.ask(&format!("Its address, such as {usual}, or nothing {otherwise}:"))?;
+    Ok((!answer.is_empty()).then(|| completed(&answer, provider)))
+}
+
+/// An address with what people leave out of one: the scheme, and the version that all servers have that their users usually run
+/// on their own machine.
+fn completed(answer: &str, provider: Provider) -> String {
+    let is_local = provider.spec().is_local();
+    let is_here = ["localhost", "127.", "[::1]"].iter().any(|start| answer.starts_with(start));
+    let answer = answer.trim_end_matches('/');
+    let (scheme, rest) = match answer.split_once("://") {
+        Some(parts) => parts,
+        // No key goes over a network in clear text unless the user says so.
+        None if is_local || is_here => ("http", answer),
+        None => ("https", answer),
+    };
+    let version = if is_local && !rest.contains(['/', '?']) { "/v1" } else { "" };
+    format!("{scheme}://{rest}{version}")
+}
+
+/// What is wrong with an endpoint that no profile has yet.
+fn in_terms_of_questions(error: &ModelError) -> String {
+    error.to_string().replace("The profile's `baseUrl`", "The address").replace("`baseUrl`", "the address")
 }
 
 /// A key that the endpoint takes, where there is none yet.
@@ -142,17 +189,20 @@ fn ask_key(
     known: KeyState,
     reached: Option<Result<(), ModelError>>,
 ) -> Result<Option<String>, CliError> {
-    let takes_none = profile.provider.spec().key_variable.is_none();
+    let takes_none = takes_no_key(profile.provider);
     if let Some(reached) = reached {
         match reached {
             Ok(()) => return Ok(None),
             // A local server may list its models elsewhere; what matters is whether a model answers.
             Err(error) if error.kind != ModelErrorKind::Unauthorized && !takes_none => {
-                return Err(CliError::Other(login::in_terms_of_options(&error)));
+                return Err(CliError::Other(in_terms_of_questions(&error)));
             }
             Err(error) if error.kind != ModelErrorKind::Unauthorized => return Ok(None),
             Err(_) if known == KeyState::NotNeeded => dialogue.tell("The endpoint asks for a key.")?,
-            Err(error) => dialogue.tell(format_args!("The key that is set already was refused: {error}"))?,
+            Err(error) => dialogue.tell(format_args!(
+                "The key that is set already was refused: {}",
+                in_terms_of_questions(&error)
+            ))?,
         }
     }
     for _ in 0..TRIES {
@@ -163,9 +213,9 @@ fn ask_key(
             Err(error)
                 if matches!(error.kind, ModelErrorKind::Unauthorized | ModelErrorKind::Configuration) =>
             {
-                dialogue.tell(error)?;
+                dialogue.tell(in_terms_of_questions(&error))?;
             }
-            Err(error) => return Err(CliError::Other(login::in_terms_of_options(&error))),
+            Err(error) => return Err(CliError::Other(in_terms_of_questions(&error))),
         }
     }
     Err(CliError::Other("the endpoint accepted no key; nothing was written".to_owned()))
@@ -179,7 +229,7 @@ fn choose_model(
     let offered = match super::block_on(candidate.offered_models())? {
         Ok(models) => models,
         Err(error) => {
-            dialogue.tell(error)?;
+            dialogue.tell(in_terms_of_questions(&error))?;
             providers::known_models(&candidate.profile)
         }
     };
@@ -192,7 +242,7 @@ fn choose_model(
                 let window = model_setup::window_to_write(&candidate.profile, &offered);
                 return Ok((model, window, probe));
             }
-            Err(error) => dialogue.tell(error)?,
+            Err(error) => dialogue.tell(in_terms_of_questions(&error))?,
         }
     }
     Err(CliError::Other("no model answered; nothing was written".to_owned()))
@@ -220,6 +270,25 @@ fn ask_model(dialogue: &Dialogue, offered: &[ModelItem]) -> Result<String, CliEr
             [] => dialogue.tell(format_args!("The endpoint has no model '{answer}'."))?,
             [one] => return Ok(one.id.clone()),
             _ => shown = matching,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_completed_as_its_server_wants_it() {
+        for (provider, answer, expected) in [
+            ("ollama", "localhost:9999", "http://localhost:9999/v1"),
+            ("ollama", "gpu:11434/", "http://gpu:11434/v1"),
+            ("ollama", "http://gpu:11434", "http://gpu:11434/v1"),
+            ("vllm", "https://gpu/api/v2", "https://gpu/api/v2"),
+            ("openai", "127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("openai", "gateway.example/v1", "https://gateway.example/v1"),
+        ] {
+            assert_eq!(completed(answer, Provider::find(provider).unwrap()), expected);
         }
     }
 }

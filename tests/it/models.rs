@@ -381,9 +381,31 @@ fn setup_asks_for_the_address_where_no_server_listens() {
     let output = answering(&project, &arguments, &format!("\n{url}\n1\n"));
     assert!(output.status.success(), "{output:?}");
     let told = text(&output.stderr);
-    assert_eq!(told.matches("nothing listens there. Check `--base-url`").count(), 2, "{told}");
+    assert_eq!(told.matches("nothing listens there. Check the address").count(), 2, "{told}");
     let written = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
     assert!(written.contains(&url), "{written}");
+}
+
+#[test]
+fn setup_asks_again_for_an_address_that_is_none_or_another_servers() {
+    let runtime = Runtime::new().unwrap();
+    let page = Answer::status(404, &[], "no such page".to_owned());
+    let (mut server, url) = serve(&runtime, [page, listed(&["m"]), listed(&["m"]), hello()]);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let project = Project::new(&[]);
+    let arguments = ["setup", "--provider", "vllm", "--base-url", &format!("http://{closed}/v1")];
+    let host = url.strip_prefix("http://").and_then(|url| url.split('/').next()).unwrap();
+    let answers = format!("ftp://{host}\nhttp://{host}/elsewhere\n{host}\n1\n");
+    let output = answering(&project, &arguments, &answers);
+    assert!(output.status.success(), "{output:?}");
+    let told = text(&output.stderr);
+    let question = "Its address, such as http://127.0.0.1:8000/v1, or nothing to";
+    assert_eq!(told.matches(question).count(), 3, "{told}");
+    assert!(told.contains("The address has the scheme ftp") && !told.contains("baseUrl"), "{told}");
+    let written = fs::read_to_string(project.beside("config/roo-lsp/config.yaml")).unwrap();
+    assert!(written.contains(&format!("http://{host}/v1\"")), "{written}");
+    let tried: Vec<_> = (0..2).map(|_| runtime.block_on(server.request()).line).collect();
+    assert_eq!(tried, ["GET /elsewhere/models", "GET /v1/models"]);
 }
 
 #[test]
