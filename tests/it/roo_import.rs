@@ -79,6 +79,9 @@ fn approvals_are_taken_over_when_asked() {
     assert!(written.contains("allow: [[npm, test]]") && written.contains("write: true"), "{written}");
     project.succeed(&["policy", "check", "--command", "npm test"]);
     assert_eq!(project.run(&["policy", "check", "--command", "git push"]).status.code(), Some(1));
+    // What is there already is not told as left out.
+    let again = import(&project, &export(), &[]);
+    assert!(!printed(&project, &again).contains("--approvals"), "{again:?}");
 }
 
 #[test]
@@ -343,12 +346,22 @@ fn a_mode_that_can_not_be_used_is_said_and_fails_the_import() {
     let output = import();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(project.succeed(&["modes"]).contains("critic"));
+    project.succeed(&["modes", "check"]);
 
     // An export has no lines of that file.
-    let broken = json!({ "globalSettings": { "customModes": [{"slug": "broken", "groups": ["read"]}] } });
-    let output = self::import(&project, &broken, &[]);
-    let told = printed(&project, &output);
-    assert!(output.status.code() == Some(1) && told.contains("roo-code-settings.json: "), "{told}");
+    fs::remove_file(&own).unwrap();
+    let poet = json!({"slug": "poet", "name": "Poet", "roleDefinition": "You rhyme.", "groups": ["read"]});
+    let modes = json!([{"slug": "broken", "groups": ["read"]}, poet]);
+    let broken = json!({ "globalSettings": { "customModes": modes } });
+    for _ in 0..2 {
+        let output = self::import(&project, &broken, &[]);
+        let told = printed(&project, &output);
+        assert!(output.status.code() == Some(1) && told.contains("roo-code-settings.json: "), "{told}");
+        let listed = project.succeed(&["modes"]);
+        assert!(listed.contains("poet") && !listed.contains("broken"), "{listed}");
+        // Nothing is told of it at every start.
+        project.succeed(&["modes", "check"]);
+    }
 }
 
 #[test]

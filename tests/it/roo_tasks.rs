@@ -194,8 +194,13 @@ fn modes_and_servers_come_with_the_tasks_and_what_needs_no_import_is_said() {
         "{taken}"
     );
     assert_eq!(own(), before);
+    // Nothing is said of lists that were not taken.
+    let kept = project.run(&["import", "roo", "--yes", "--approvals"]);
+    assert!(text(&kept.stdout).contains("db: left out") && own() == before, "{kept:?}");
+    assert!(!text(&kept.stderr).contains("counts by itself here"), "{kept:?}");
     let approved = project.run(&["import", "roo", "--yes", "--approvals", "--replace"]);
     assert!(approved.status.success() && own().contains("alwaysAllow"), "{approved:?}");
+    assert!(text(&approved.stderr).contains("counts by itself here"), "{approved:?}");
 }
 
 #[test]

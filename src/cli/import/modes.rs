@@ -1,5 +1,6 @@
 //! Modes of another program, as a file of the user's own.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -10,9 +11,11 @@ use crate::cli::{CliError, terminal};
 use crate::configuration_file::ConfigurationFile;
 use roo_durable::read_regular;
 use roo_engine::customization::Grant;
+use roo_formats::config::yaml;
 use roo_formats::modes::{FILE_LIMIT, FileRestriction, Mode, ParsedModes, Source};
 use roo_formats::{FileProblem, Problem, Severity};
 use roo_text::render::exact_line;
+use serde_json::{Value, json};
 
 /// The file of the user's modes in the configuration directory.
 const OWN_MODES: &str = "custom_modes.yaml";
@@ -75,10 +78,31 @@ pub(super) fn import_text(
         writeln!(terminal::stderr(), "roo-lsp: {}", exact_line(&origin.problem(problem).to_string()))?;
     }
     if !modes.is_empty() {
-        write(context, &source, text, &modes, dry_run)?;
+        let usable = if is_whole { None } else { usable_part(text) };
+        write(context, &source, usable.as_deref().unwrap_or(text), &modes, dry_run)?;
         tell_overridden(context, &source, &modes)?;
     }
     Ok(is_whole)
+}
+
+/// Modes as the text of a file.
+pub(super) fn mode_file(modes: &[&Value]) -> String {
+    let file = json!({ "customModes": modes });
+    // JSON is YAML too, if less readable.
+    serde_yaml::to_string(&file).unwrap_or_else(|_| format!("{file:#}\n"))
+}
+
+/// A file with the modes of another that can be used: what is wrong with the others would be told at every start. None for a file
+/// that is read only because its typing was mended.
+fn usable_part(text: &str) -> Option<String> {
+    let file = yaml::parse(text).ok()?;
+    let mut slugs = BTreeSet::new();
+    let is_usable = |mode: &&Value| {
+        let parsed = ParsedModes::parse(&mode_file(&[*mode]), Source::Global).unwrap_or_default();
+        parsed.modes.into_iter().any(|mode| slugs.insert(mode.slug))
+    };
+    let usable: Vec<&Value> = file.get("customModes")?.as_array()?.iter().filter(is_usable).collect();
+    Some(mode_file(&usable))
 }
 
 fn write(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::modes::{self, Origin, says_the_same};
+use super::modes::{self, Origin, mode_file, says_the_same};
 use super::unasked::servers_with_lists;
 use crate::cli::arguments::{Common, ImportRoo};
 use crate::cli::mcp::secrets::{has_credentials, is_clear};
@@ -52,18 +52,12 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
         Err(error) => return Err(CliError::Other(format!("can't read {path}: {error}"))),
     };
     let mut exported = exported.map_err(|error| CliError::Other(format!("{path}: {error}")))?;
-    for mut profile in std::mem::take(&mut exported.profiles) {
-        match unusable(&profile) {
-            None => {
-                leave_credentials(&mut profile);
-                exported.profiles.push(profile);
-            }
-            Some(reason) => {
-                exported.settings.retain(|setting| !names_profile(setting, &profile.name));
-                exported.refused.push(format!("profile `{}`: {reason}", profile.name));
-            }
-        }
+    let unusable =
+        exported.profiles.iter().filter_map(|profile| Some((profile.name.clone(), unusable(profile)?)));
+    for (name, reason) in unusable.collect::<Vec<_>>() {
+        exported.leave_out_profile(&name, reason);
     }
+    exported.profiles.iter_mut().for_each(leave_credentials);
     leave_rules_without_effect(&mut exported);
 
     if exported.asked_for_mcp {
@@ -111,7 +105,7 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
     };
     tell(&exported, &plan, &file, arguments, (instructions, new_modes.is_some()))?;
     tell_what_differs(&exported, &plan, arguments)?;
-    if !arguments.approvals && !exported.approvals.is_empty() {
+    if !arguments.approvals && !are_set(&plan.text, &exported.approvals)? {
         writeln!(
             terminal::stderr(),
             "roo-lsp: not imported: what Roo Code was allowed to do without asking; --approvals imports it"
@@ -122,6 +116,14 @@ pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> R
     }
     let is_whole = exported.refused.is_empty() && are_modes_whole;
     Ok(if is_whole { Ending::Done } else { Ending::Failed })
+}
+
+/// Returns whether a settings file has all of these values.
+fn are_set(text: &str, settings: &[ExportedSetting]) -> Result<bool, CliError> {
+    let values: Vec<_> = settings.iter().map(|setting| (&*setting.path, &setting.value)).collect();
+    let (_, outcomes) =
+        edit::set_values(text, &values, false).map_err(|error| CliError::Other(error.to_string()))?;
+    Ok(outcomes.iter().all(|outcome| matches!(outcome, ValueOutcome::Same)))
 }
 
 /// The exported modes that the user doesn't have, as a file of modes; none where there is none.
@@ -145,22 +147,6 @@ fn new_modes(
         }
     }
     Ok((!new.is_empty()).then(|| mode_file(&new)))
-}
-
-/// Modes as the text of a file.
-fn mode_file(modes: &[&Value]) -> String {
-    let file = json!({ "customModes": modes });
-    // JSON is YAML too, if less readable.
-    serde_yaml::to_string(&file).unwrap_or_else(|_| format!("{file:#}\n"))
-}
-
-/// Returns whether a setting chooses this profile for a mode.
-fn names_profile(setting: &ExportedSetting, profile: &str) -> bool {
-    let is_of_mode = match &*setting.path {
-        [modes, _, key] => modes == "modes" && key == "profile",
-        _ => false,
-    };
-    is_of_mode && setting.value == *profile
 }
 
 /// Reason why a profile can't be written.

@@ -203,8 +203,10 @@ fn take_all(context: &SessionContext, sources: &[SourceFile], taking: Taking) ->
         }
         let Some(target) = targets.iter_mut().find(|target| target.level == source.level) else { continue };
         for (name, entry) in imported.list.mcp_servers {
-            counts_by_itself |= source.format == ForeignFormat::RooCode && !entry.always_allow.is_empty();
+            let has_list = source.format == ForeignFormat::RooCode && !entry.always_allow.is_empty();
+            let added = target.added.len();
             left_out |= !target.take(&path, &name, entry, taking)?;
+            counts_by_itself |= has_list && target.added.len() > added;
         }
     }
     if taking.approvals && counts_by_itself {

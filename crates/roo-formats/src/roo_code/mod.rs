@@ -143,22 +143,22 @@ impl ExportedSettings {
                 Err(Unreadable::Mistake(reason)) => self.refused.push(format!("profile `{name}`: {reason}")),
             }
         }
-        let is_read = |name: &&str| self.profiles.iter().any(|profile| profile.name == *name);
-        let current = profiles.get("currentApiConfigName").and_then(Value::as_str).filter(is_read);
+        let in_use = profiles.get("currentApiConfigName").and_then(Value::as_str);
+        let is_read = |name: &str| self.profiles.iter().any(|profile| profile.name == name);
+        let current = in_use.filter(|name| is_read(name));
         self.current = current.map(str::to_owned);
         let by_id = |id: &Value| {
             let config = configs.iter().find(|(_, config)| config.get("id") == Some(id));
             config.map(|(name, _)| name.as_str())
         };
         let of_modes = profiles.get("modeApiConfigs").and_then(Value::as_object);
-        let of_modes: Vec<ExportedSetting> = of_modes
-            .into_iter()
-            .flatten()
-            .filter_map(|(mode, id)| Some((mode, by_id(id).filter(is_read)?)))
-            .filter(|(_, name)| current != Some(*name))
-            .map(|(mode, name)| ExportedSetting::new(&["modes", mode, "profile"], name))
-            .collect();
-        self.settings.extend(of_modes);
+        let of_modes = of_modes.into_iter().flatten().filter_map(|(mode, id)| Some((mode, by_id(id)?)));
+        for (mode, name) in of_modes.filter(|(_, name)| in_use != Some(*name)) {
+            match is_read(name) {
+                true => self.settings.push(ExportedSetting::new(&["modes", mode, "profile"], name)),
+                false => self.left_out.push(without_profile(mode, name)),
+            }
+        }
         // A limit of every request here.
         let current = configs.iter().find(|(name, _)| Some(name.as_str()) == current);
         let mistakes = current.and_then(|(_, config)| config.get("consecutiveMistakeLimit")?.as_u64());
@@ -166,6 +166,20 @@ impl ExportedSettings {
         if let Some(mistakes) = mistakes {
             self.settings.push(ExportedSetting::new(&["limits", "mistakes"], mistakes));
         }
+    }
+
+    /// Leaves a profile out that was read and can't be written. Modes that had it are told.
+    pub fn leave_out_profile(&mut self, name: &str, reason: &str) {
+        self.refused.push(format!("profile `{name}`: {reason}"));
+        let left_out = &mut self.left_out;
+        self.settings.retain(|setting| match &*setting.path {
+            [modes, mode, key] if modes == "modes" && key == "profile" && setting.value == *name => {
+                left_out.push(without_profile(mode, name));
+                false
+            }
+            _ => true,
+        });
+        self.profiles.retain(|profile| profile.name != name);
     }
 
     fn read_global(&mut self, global: &Map<String, Value>) {
@@ -236,7 +250,7 @@ impl ExportedSettings {
         if runs_unasked(global, "alwaysAllowMcp") {
             self.left_out.push(
                 "`alwaysAllowMcp`: it let those tools run unasked that `alwaysAllow` of their server names; these lists come with the \
-                 servers, by `roo-lsp import roo --approvals` without a file. Reading resources asks"
+                 servers, by `roo-lsp import roo --approvals --replace` without a file. Reading resources asks"
                     .to_owned(),
             );
         }
@@ -255,6 +269,11 @@ impl ExportedSettings {
             }
         }
     }
+}
+
+/// What to say of a mode whose profile is not imported.
+fn without_profile(mode: &str, profile: &str) -> String {
+    format!("profile of mode `{mode}`: `{profile}` is not imported, so the mode has the default profile")
 }
 
 /// Why a profile can't be read.

@@ -48,6 +48,31 @@ fn profiles_are_read_in_the_words_of_the_settings() {
 }
 
 #[test]
+fn modes_whose_profile_is_left_out_are_told() {
+    let ollama = json!({"id": "a1", "apiProvider": "ollama", "ollamaModelId": "m"});
+    let profiles = |in_use: &str| {
+        json!({"providerProfiles": {
+            "currentApiConfigName": in_use,
+            "apiConfigs": {"local": ollama, "copilot": {"id": "a2", "apiProvider": "vscode-lm"}},
+            "modeApiConfigs": {"code": "a1", "debug": "a2"},
+        }})
+    };
+    let with_local = read(&profiles("local"));
+    let told = "profile of mode `debug`: `copilot` is not imported, so the mode has the default profile";
+    assert!(with_local.left_out.iter().any(|sentence| sentence == told), "{:?}", with_local.left_out);
+    assert_eq!(with_local.settings, vec![]);
+    // The one in use is told once.
+    let with_copilot = read(&profiles("copilot"));
+    assert_eq!(with_copilot.left_out.len(), 1, "{:?}", with_copilot.left_out);
+    assert_eq!(with_copilot.settings, [ExportedSetting::new(&["modes", "code", "profile"], "local")]);
+    let mut unusable = with_copilot;
+    unusable.leave_out_profile("local", "its name is odd");
+    assert_eq!((unusable.settings, unusable.profiles), (vec![], vec![]));
+    assert!(unusable.left_out[1].starts_with("profile of mode `code`: `local`"), "{:?}", unusable.left_out);
+    assert_eq!(unusable.refused, ["profile `local`: its name is odd"]);
+}
+
+#[test]
 fn what_decides_whether_a_profile_works_is_carried_over_or_said() {
     let read = read(&json!({"providerProfiles": {"apiConfigs": {
         "azure": {
