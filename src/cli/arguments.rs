@@ -324,6 +324,10 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words(pub(super) Vec<String>);
 
+fn number_from_1(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "expected a number from 1")
+}
+
 fn words(text: &str) -> Result<Words, &'static str> {
     match shlex::split(text) {
         Some(words) if words.first().is_some_and(|word| !word.trim().is_empty()) => Ok(Words(words)),
@@ -565,7 +569,7 @@ pub(super) enum TasksCommand {
     /// List the tasks of the workspace, newest first
     List {
         /// The most tasks that are listed.
-        #[arg(long, short = 'n', value_name = "NUMBER", default_value = "100")]
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value = "100", value_parser = number_from_1)]
         limit: NonZeroUsize,
         /// List all tasks, however many.
         #[arg(long, conflicts_with = "limit")]
@@ -1524,6 +1528,17 @@ mod tests {
         for line in [vec!["roo-lsp"], vec!["roo-lsp", "--stdio"], vec!["roo-lsp", "serve", "--stdio"]] {
             let arguments = Arguments::try_parse_from(&line).unwrap();
             assert!(matches!(arguments.command.unwrap_or_default(), Subcommand::Serve(_)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_listed_tasks_begins_at_1() {
+        for (number, is_taken) in [("0", false), ("-1", false), ("many", false), ("1", true)] {
+            let line = ["roo-lsp", "tasks", "list", &format!("-n{number}")];
+            match Arguments::try_parse_from(line) {
+                Ok(_) => assert!(is_taken, "{number}"),
+                Err(error) => assert!(error.to_string().contains("expected a number from 1"), "{error}"),
+            }
         }
     }
 }

@@ -566,14 +566,17 @@ impl Attached {
                     }
                 }
             }
-            (None, Some(Prompt::Question(question))) if !line.is_empty() => {
-                let answer = QuestionAnswerParams {
-                    question_id: question.question_id.clone(),
-                    text: answer_of(line, &question.suggestions),
-                    images: vec![],
-                };
-                self.give("roo/question/answer", &answer)?;
-            }
+            (None, Some(Prompt::Question(question))) if !line.is_empty() => match answer_of(line, question) {
+                Ok(text) => {
+                    let question_id = question.question_id.clone();
+                    let answer = QuestionAnswerParams { question_id, text, images: vec![] };
+                    self.give("roo/question/answer", &answer)?;
+                }
+                Err(problem) => {
+                    writeln!(terminal::stderr(), "  {problem}")?;
+                    self.ask()?;
+                }
+            },
             (None, Some(Prompt::Question(_))) => self.ask()?,
             (None, None) if line.is_empty() => {}
             (None, None) => self.say(line),

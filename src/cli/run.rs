@@ -42,6 +42,8 @@ pub(super) const SCRIPT_PROFILE: &str = "script";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of entries of a folder that are named in a question about it.
 const NAMED_ENTRIES: usize = 8;
+/// The longest part of a suggestion that is shown, in characters.
+const SHOWN: usize = 60;
 /// Time between two looks at the clock while something works.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -477,8 +479,13 @@ impl Viewer {
     }
 
     /// The answer to a question; none leaves it waiting.
-    pub(super) async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
-        let suggestions = question.suggestions.as_slice();
+    ///
+    /// # Errors
+    /// An answer of the command line that is the number of no suggestion, where nobody at the terminal can give another one.
+    pub(super) async fn answer(
+        &mut self,
+        question: &PendingQuestion,
+    ) -> Result<Option<String>, NoSuchSuggestion> {
         // What was meant for a question of the model is no leave to go on.
         // Nor is it for a server.
         let for_server = question.kind == QuestionKind::McpElicitation;
@@ -487,9 +494,9 @@ impl Viewer {
             if for_server {
                 return false;
             }
-            let answer = answer_of(answer.trim(), suggestions);
-            question.kind != QuestionKind::ChangesUnknown
-                || suggestions.iter().any(|suggestion| suggestion.text == answer)
+            let answer = answer_of(answer.trim(), question);
+            let is_suggestion = |answer: String| question.suggestions.iter().any(|it| it.text == answer);
+            question.kind != QuestionKind::ChangesUnknown || answer.is_ok_and(is_suggestion)
         };
         if asks {
             discard_typed();
@@ -498,13 +505,24 @@ impl Viewer {
             let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
             let line = match given {
                 Some(answer) => answer,
-                None if asks => ask_text("  > ").await?,
+                None if asks => match ask_text("  > ").await {
+                    Some(line) => line,
+                    None => return Ok(None),
+                },
                 // The call goes on, and whoever made it is told.
-                None if for_server => return Some(DECLINE.to_owned()),
-                None => return None,
+                None if for_server => return Ok(Some(DECLINE.to_owned())),
+                None => return Ok(None),
             };
-            if !line.trim().is_empty() {
-                return Some(answer_of(line.trim(), suggestions));
+            if line.trim().is_empty() {
+                continue;
+            }
+            match answer_of(line.trim(), question) {
+                Ok(answer) => return Ok(Some(answer)),
+                // The question comes again in any case.
+                Err(problem) if asks => {
+                    let _ = writeln!(terminal::stderr(), "  {problem}");
+                }
+                Err(problem) => return Err(problem),
             }
         }
     }
@@ -558,10 +576,44 @@ pub(super) fn chosen_option<'a>(
     Some((option, words))
 }
 
-/// The suggestion of this number, or the words as they are.
-pub(super) fn answer_of(line: &str, suggestions: &[Suggestion]) -> String {
+/// The suggestion of this number, or the words as they are. A number with more digits than those of the suggestions have, such as
+/// that of a port, is no choice among them.
+///
+/// # Errors
+/// The number of no suggestion.
+pub(super) fn answer_of(line: &str, question: &PendingQuestion) -> Result<String, NoSuchSuggestion> {
+    let suggestions = &question.suggestions;
     let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
-    chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone())
+    if let Some(suggestion) = chosen {
+        return Ok(suggestion.text.clone());
+    }
+    // A server may ask for a number, and suggest nothing but to decline.
+    let is_choice = !suggestions.is_empty()
+        && question.kind != QuestionKind::McpElicitation
+        && line.len() <= suggestions.len().to_string().len()
+        && line.bytes().all(|byte| byte.is_ascii_digit());
+    match is_choice && suggestions.iter().all(|suggestion| suggestion.text != line) {
+        true => Err(NoSuchSuggestion::new(line, suggestions)),
+        false => Ok(line.to_owned()),
+    }
+}
+
+/// A number in place of an answer that is the number of no suggestion.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no suggestion {number}, only {suggestions}; add a word to answer with the number itself")]
+pub(super) struct NoSuchSuggestion {
+    number: String,
+    /// Those that there are, with their numbers.
+    suggestions: String,
+}
+
+impl NoSuchSuggestion {
+    fn new(number: &str, suggestions: &[Suggestion]) -> Self {
+        let numbered = (1..).zip(suggestions);
+        let numbered =
+            numbered.map(|(number, it)| format!("{number}: {}", render::one_line(&it.text, SHOWN)));
+        Self { number: number.to_owned(), suggestions: numbered.collect::<Vec<_>>().join(", ") }
+    }
 }
 
 /// Why an answer did not count; none where it did.
@@ -832,8 +884,14 @@ impl<'a> Watch<'a> {
                 self.viewer.clear()?;
                 loop {
                     let text = match self.stop.wait_for(self.viewer.answer(question)).await? {
-                        WaitResult::This(Some(text)) => text,
-                        WaitResult::This(None) => {
+                        WaitResult::This(Ok(Some(text))) => text,
+                        WaitResult::This(Err(problem)) => {
+                            let task = &self.stop.task;
+                            return Err(CliError::Usage(format!(
+                                "{problem}. The task waits; answer by: roo-lsp tasks resume {task} --answer=TEXT"
+                            )));
+                        }
+                        WaitResult::This(Ok(None)) => {
                             self.leave(params, Prompt::Question(question.clone()))?;
                             return Ok(None);
                         }

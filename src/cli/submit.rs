@@ -185,7 +185,7 @@ impl Follow<'_> {
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let Some(text) = self.viewer.answer(question).await else { return Ok(()) };
+                let Ok(Some(text)) = self.viewer.answer(question).await else { return Ok(()) };
                 let question_id = question.question_id.clone();
                 Control::Answer(QuestionAnswerParams { question_id, text, images: vec![] })
             }

@@ -159,4 +159,6 @@ fn a_session_of_another_folder_or_of_one_that_is_gone_is_said() {
     let place = project.folder();
     let only = project.succeed(&["--workspace", place.to_str().unwrap(), "import", "claude-code", "--yes"]);
     assert_eq!(only, "0 tasks imported, 1 imported before, 1 of other workspaces\n");
+    let missing = project.run(&["import", "claude-code", "/no/such/folder"]);
+    assert_eq!(missing.status.code(), Some(2), "as for roo: {missing:?}");
 }

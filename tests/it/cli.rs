@@ -105,8 +105,13 @@ fn a_question_that_waits_is_asked_again_by_resume() {
     let elsewhere = ["--workspace", folder.to_str().unwrap(), "tasks", "resume", &urid];
     let elsewhere = project.program().current_dir("/").args(elsewhere).output().unwrap();
     assert_ends(&elsewhere, 3, &told(&format!(" --workspace {}", folder.display())));
-    let answer = ["tasks", "resume", &urid, "--answer=1", "--script", script.to_str().unwrap()];
-    assert_eq!(project.succeed(&answer), "Done.\n");
+    let answer =
+        |text: &str| project.run(&["tasks", "resume", &urid, text, "--script", script.to_str().unwrap()]);
+    let refused = answer("--answer=7");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(stderr(&refused).contains("there is no suggestion 7, only 1: This; add a word"), "{refused:?}");
+    let answered = answer("--answer=1");
+    assert!(answered.status.success() && answered.stdout == b"Done.\n", "{answered:?}");
     let log = fs::read_to_string(&project.logs()[0]).unwrap();
     assert!(log.contains("<user_message>\\nThis\\n</user_message>"), "the suggestion of that number");
 }
@@ -875,7 +880,7 @@ fn arguments_that_newcomers_give_are_explained() {
         ),
         (&["web", "--listen", "7467"], "expected an address and a port, such as 127.0.0.1:7467"),
         (&["mcp", "serve", "--http", "7466"], "expected an address and a port"),
-        (&["tasks", "list", "-n", "0"], "zero"),
+        (&["tasks", "list", "-n", "0"], "expected a number from 1"),
     ];
     for (arguments, words) in cases {
         assert_ends(&project.run(arguments), 2, words);

@@ -37,8 +37,10 @@ pub(super) fn import(common: &Common, arguments: &ImportClaudeCode) -> Result<En
     };
     let shown = exact_line(&directory.display().to_string());
     let mut files = vec![];
-    collect(&directory, true, &mut files)
-        .map_err(|error| CliError::Other(format!("can't read {shown}: {error}")))?;
+    collect(&directory, true, &mut files).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => CliError::Usage(format!("there is no directory {shown}")),
+        _ => CliError::Other(format!("can't read {shown}: {error}")),
+    })?;
     files.sort();
     if files.len() == MOST {
         writeln!(

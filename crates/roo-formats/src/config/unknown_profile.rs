@@ -20,9 +20,15 @@ pub struct UnknownProfile {
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = exact_line(&self.name);
-        write!(f, "there is no model profile '{name}'")?;
+        match name.is_empty() {
+            true => f.write_str("no model profile is named")?,
+            false => write!(f, "there is no model profile '{name}'")?,
+        }
         let known = exact_line(&self.known.join(", "));
         match (&*self.known, misspelling::meant(&self.name, self.known.iter().map(String::as_str))) {
+            ([], _) if name.is_empty() => {
+                f.write_str("; run `roo-lsp setup`, which defines one and names it")
+            }
             ([], _) => write!(
                 f,
                 "; run `roo-lsp setup`, or define profiles.{name} in config.yaml or in initializationOptions"
@@ -86,6 +92,13 @@ mod tests {
                 "deflaut",
                 "deflaut",
                 "there is no model profile 'deflaut'; did you mean 'default'? The profiles are: default, fast",
+            ),
+            (&[], "", "", "no model profile is named; run `roo-lsp setup`, which defines one and names it"),
+            (
+                &["mine"],
+                "",
+                "",
+                "no model profile is named; the profiles are: mine; choose one with `profile: mine`",
             ),
             (&["a", "b"], "a", "else", "there is no model profile 'else'; the profiles are: a, b"),
         ] {
