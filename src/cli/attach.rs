@@ -19,6 +19,7 @@ use super::signals::{Signal, Signals};
 use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending};
 use crate::daemon::{self, DaemonPlace, FoundDaemon, FromRequest, LostDaemons, RequestClient, RequestStatus};
+use crate::shell_word::shell_word;
 use crate::view::{Prompt, newest_tree};
 use roo_protocol::event::{DegradedUntil, Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -171,11 +172,18 @@ fn choose(
     }
     match (meant.len(), name) {
         (1, _) => meant.pop().ok_or_else(|| CliError::Other("no request is live".to_owned())),
-        (0, Some(name)) if others.is_empty() => {
-            let name = exact_line(name);
+        (0, Some(name)) => {
+            let none_is_meant = match others.is_empty() {
+                true => "no request is live in a daemon. ".to_owned(),
+                false => {
+                    let name = exact_line(name);
+                    format!("no live request is named '{name}'; these are:{}\n", listed(&others))
+                }
+            };
+            let name = shell_word(name);
             Err(CliError::Other(format!(
-                "no request is live in a daemon. roo-lsp tasks show {name} says where it stands; one that has stopped \
-                 goes on by roo-lsp tasks resume {name}"
+                "{none_is_meant}roo-lsp tasks show {name} says where it stands; one that has stopped goes on by roo-lsp tasks \
+                 resume {name}"
             )))
         }
         (0, None) if others.is_empty() => Err(CliError::Other(
@@ -183,11 +191,6 @@ fn choose(
              roo-lsp run --detach begins one there"
                 .to_owned(),
         )),
-        (0, Some(name)) => Err(CliError::Other(format!(
-            "no live request is named '{}'; these are:{}",
-            exact_line(name),
-            listed(&others)
-        ))),
         (0, None) => Err(CliError::Other(format!(
             "no request of this workspace is live; name one of:{}",
             listed(&others)

@@ -596,6 +596,10 @@ fn without_a_live_request_there_is_nothing_to_attach_to() {
     let output = user.run(&["attach", "nothing"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("no live request is named 'nothing'"), "{error}");
+    assert!(
+        error.contains("\nroo-lsp tasks show nothing says where it stands; one that has stopped"),
+        "{error}"
+    );
     editor.request("roo/task/cancel", json!({ "taskId": task }));
     editor.state("cancelled");
     assert_eq!(editor.shut_down(), 0);
