@@ -1398,7 +1398,7 @@ pub(super) struct TraceQuery {
     /// By this model, with or without its provider.
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// About this file, or files below this directory, as seen from the workspace folder.
+    /// About this file, or files below this directory, as seen from the workspace folder, or by a full path.
     #[arg(long)]
     pub(super) path: Option<String>,
     /// That ended so: ok, denied, failed, scope_violation or interrupted.

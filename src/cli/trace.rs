@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
 use super::session::SessionContext;
@@ -15,7 +15,7 @@ use roo_trace::export::{self, Shape};
 use roo_trace::query::{Filter, query};
 use roo_trace::record::{Author, Record};
 use roo_trace::verify::{CheckedFile, Copy, Report, verify};
-use roo_workspace::to_utf8;
+use roo_workspace::{Purpose, to_utf8};
 
 /// The largest file whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
@@ -35,7 +35,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
             return tell(&report, json);
         }
         TraceCommand::Query(wanted) => {
-            let (filter, json) = filter(wanted);
+            let (filter, json) = filter(&context, wanted)?;
             let records = query(state.path(), &filter).map_err(failed)?;
             records
                 .iter()
@@ -135,10 +135,35 @@ fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
     }
 }
 
-fn filter(wanted: TraceQuery) -> (Filter, bool) {
+fn filter(context: &SessionContext, wanted: TraceQuery) -> Result<(Filter, bool), CliError> {
     let TraceQuery { intent, task, urid, mode, model, path, outcome, since, until, limit, json } = wanted;
-    let path = path.map(|path| path.trim_start_matches("./").to_owned());
-    (Filter { intent, task, urid, mode, model, path, outcome, since, until, limit }, json)
+    let path = path.map(|path| as_recorded(context, &path)).transpose()?;
+    Ok((Filter { intent, task, urid, mode, model, path, outcome, since, until, limit }, json))
+}
+
+/// A path as records have it: from the workspace folder, or in full outside of it. Empty for the folder.
+fn as_recorded(context: &SessionContext, path: &str) -> Result<String, CliError> {
+    let named = Path::new(path);
+    if named.is_relative() && !named.components().any(|part| part == Component::ParentDir) {
+        let parts = named.components().filter(|part| *part != Component::CurDir);
+        return Ok(parts.collect::<PathBuf>().to_string_lossy().into_owned());
+    }
+    let mut full = PathBuf::new();
+    for part in context.folder.join(named).components() {
+        match part {
+            Component::ParentDir => {
+                full.pop();
+            }
+            part => full.push(part),
+        }
+    }
+    let (workspace, full) = (context.workspace()?, full.to_string_lossy());
+    let purposes = [Purpose::Read, Purpose::Write, Purpose::Directory];
+    let place = purposes.into_iter().find_map(|purpose| workspace.resolve(&full, purpose).ok());
+    let place =
+        place.ok_or_else(|| CliError::Usage(format!("{} can't be the path of a record", shown(named))))?;
+    let recorded = place.display();
+    Ok(if recorded == "." { String::new() } else { recorded })
 }
 
 /// A record on one line.

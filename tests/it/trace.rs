@@ -167,6 +167,23 @@ fn records_are_found() {
 }
 
 #[test]
+fn a_refusal_outside_of_the_workspace_is_found_by_its_full_path() {
+    let project = Project::new(&[]);
+    fs::write(project.beside("other.txt"), "o\n").unwrap();
+    let outside = project.folder().parent().unwrap().join("other.txt");
+    let read = format!(
+        "  - calls: [{{ tool: read_file, params: {{ files: [{{ path: {} }}] }} }}]\n",
+        outside.display()
+    );
+    let script = project.script(&format!("turns:\n{read}{}", REFUSED.lines().last().unwrap()));
+    project.run(&["run", "Go.", "--mode=code", "--on-ask=deny", "--script", script.to_str().unwrap()]);
+    for path in [outside.to_str().unwrap(), "../other.txt"] {
+        let found = project.succeed(&["trace", "query", "--outcome", "denied", "--path", path]);
+        assert!(found.contains("  read_file  ") && found.lines().count() == 1, "{path}: {found}");
+    }
+}
+
+#[test]
 fn every_line_tells_who_wrote_it() {
     let project = project();
     insta::assert_snapshot!(project.succeed(&["trace", "blame", "src/lib.rs"]), @r"
@@ -271,6 +288,12 @@ fn each_refusal_is_found_by_what_it_was_about() {
     assert_eq!(about("docs/a.md"), ["write_to_file by rule"]);
     assert_eq!(about("private.txt"), ["read_file by rule"]);
     assert_eq!(about("src"), ["write_to_file by user"]);
+    // By a full path too.
+    let full = |path: &str| project.folder().join(path).to_str().unwrap().to_owned();
+    assert_eq!(about(&full("docs/a.md")), ["write_to_file by rule"]);
+    assert_eq!(about(&full("docs/../src")), ["write_to_file by user"]);
+    assert_eq!(about(&full("")), about("."));
+    assert_eq!(about(".").len(), 4, "{:?}", about("."));
     assert_eq!(about("docs"), ["write_to_file by rule", "request_scope_expansion by user"]);
     let all = project.succeed(&["trace", "query", "--outcome", "denied", "--json"]);
     let digest = roo_protocol::ids::Digest::of("rm src/c.txt").to_string();

@@ -22,7 +22,7 @@ pub struct Filter {
     pub mode: Option<String>,
     /// By this model: its full name, or the part after the provider.
     pub model: Option<String>,
-    /// About this file, or files below this directory.
+    /// About this file, or files below this directory, by the path that records have of it; empty for the workspace folder.
     pub path: Option<String>,
     /// With this outcome.
     pub outcome: Option<Outcome>,
@@ -50,6 +50,9 @@ impl Filter {
             })
         };
         let below = |wanted: &str, path: &str| {
+            if wanted.is_empty() {
+                return !path.starts_with('/');
+            }
             let rest = path.strip_prefix(wanted.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -161,6 +164,8 @@ mod tests {
         assert_eq!(seqs(&fixture, Filter { model: text("claude-sonnet-4-5"), ..all() }), [2, 4, 6]);
         assert_eq!(seqs(&fixture, Filter { path: text("src"), ..all() }), [2, 4, 6]);
         assert_eq!(seqs(&fixture, Filter { path: text("sr"), ..all() }), [0; 0]);
+        assert_eq!(seqs(&fixture, Filter { path: text(""), ..all() }), [2, 4, 6]);
+        assert_eq!(seqs(&fixture, Filter { path: text("/"), ..all() }), [0; 0]);
         assert_eq!(seqs(&fixture, Filter { outcome: Some(Outcome::Denied), ..all() }), [1, 3, 5]);
         assert_eq!(seqs(&fixture, Filter { task: text("0198f0c2"), urid: text("2025"), ..all() }).len(), 6);
         let since = entry().at + 2000;
