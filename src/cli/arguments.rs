@@ -704,7 +704,8 @@ pub(super) struct Fork {
     pub(super) task: String,
     /// What the fork goes on with; it waits when left out.
     pub(super) prompt: Option<String>,
-    /// The number of the last event that the fork has; the newest when left out.
+    /// The number of the last event that the fork has, from 2; the newest when left out. `roo-lsp tasks checkpoints` lists those of
+    /// changes.
     #[arg(long, value_name = "SEQ")]
     pub(super) at: Option<u64>,
     /// Give the fork a git worktree beside the repository, with the files as they were at that event.

@@ -117,7 +117,11 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
         }
         TasksCommand::Fork(Fork { task: name, at, worktree, .. }) => {
             let task_id = find(&engine, &name).await?;
-            let forked = engine.fork(TaskForkParams { task_id, seq: at, prompt: None, worktree }).await;
+            let params = TaskForkParams { task_id, seq: at, prompt: None, worktree };
+            let forked = match engine.fork(params.clone()).await {
+                Ok(forked) => Ok(forked),
+                Err(error) => Err(not_forked(&engine, &name, &params, error).await),
+            };
             engine.shutdown().await;
             let forked = forked?;
             let names = engine.names_everywhere().await?;
@@ -282,7 +286,10 @@ async fn fork_and_go_on(
     let mut engine = engine_at_work(&context, view)?;
     let task_id = find(&engine, name).await?;
     let params = TaskForkParams { task_id, seq: *at, prompt: Some(prompt.to_owned()), worktree: *worktree };
-    let forked = engine.begin_fork(&params).await?;
+    let forked = match engine.begin_fork(&params).await {
+        Ok(forked) => forked,
+        Err(error) => return Err(not_forked(&engine, name, &params, error).await),
+    };
     if let Some(folder) = &forked.folder {
         writeln!(terminal::stderr(), "{}", told_of(&forked, true).trim_end())?;
         engine.shutdown().await;
@@ -291,6 +298,22 @@ async fn fork_and_go_on(
         engine = engine_at_work(&context, view)?;
     }
     say_at_work(&context, engine, forked.task_id, prompt, view, notices).await
+}
+
+/// Why a request was not forked, with the events that it has where it lacks the one that was named.
+async fn not_forked(engine: &Engine, name: &str, params: &TaskForkParams, error: EngineError) -> CliError {
+    let (EngineError::NotFound { what: "event", id }, Ok(found)) =
+        (&error, engine.get(&params.task_id).await)
+    else {
+        return error.into();
+    };
+    let name = shell_word(name);
+    // Its first event has no prompt yet.
+    CliError::Usage(format!(
+        "there is no event '{id}' to fork at: the numbers are 2 to {}. Those of changes are listed by: roo-lsp tasks checkpoints \
+         {name}",
+        found.item.seq
+    ))
 }
 
 /// Says what was forked, and how it goes on: what was completed has nothing left to do.

@@ -207,7 +207,8 @@ fn what_is_not_there_is_not_forked() {
     for at in ["0", "1", "9999"] {
         let output = project.run(&["tasks", "fork", &task, "--at", at]);
         let error = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && error.contains(&format!("there is no event '{at}'")), "{error}");
+        let told = format!("there is no event '{at}' to fork at: the numbers are 2 to ");
+        assert!(output.status.code() == Some(2) && error.contains(&told), "{error}");
     }
     assert_eq!(items(&project).len(), 1);
 }
