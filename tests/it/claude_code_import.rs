@@ -153,9 +153,13 @@ fn a_session_of_another_folder_or_of_one_that_is_gone_is_said() {
     put(&project, ID, &session(&project.folder()));
     put(&project, OTHER, &session(Path::new("/no/such/folder")));
     let output = project.run(&["import", "claude-code", "--yes"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // Nothing of it could be imported.
+    assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains(&format!("task {OTHER}: its folder `/no/such/folder` can't be used")), "{told}");
+    assert!(
+        told.contains(&format!("task {OTHER}: its folder `/no/such/folder` is not on this machine")),
+        "{told}"
+    );
     let place = project.folder();
     let only = project.succeed(&["--workspace", place.to_str().unwrap(), "import", "claude-code", "--yes"]);
     assert_eq!(only, "0 tasks imported, 1 imported before, 1 of other workspaces\n");

@@ -43,8 +43,24 @@ struct Count {
     imported: usize,
     known: usize,
     left_out: usize,
+    /// Tasks of folders that are not on this machine.
+    without_folder: usize,
     elsewhere: usize,
     empty: usize,
+}
+
+/// Reasons why a task is not taken.
+enum LeftOut {
+    /// Its folder is not on this machine: nothing here could go on with it.
+    NoFolder(String),
+    /// Something that can be mended.
+    Other(String),
+}
+
+impl From<String> for LeftOut {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
 }
 
 impl<'context> TaskImport<'context> {
@@ -57,13 +73,15 @@ impl<'context> TaskImport<'context> {
 
     /// Takes a task, or says why not.
     pub(super) fn take(&mut self, program: &str, id: &str, past: Result<PastTask, String>) -> io::Result<()> {
-        let taken = past.and_then(|past| self.import(program, &past));
-        if let Err(reason) = taken {
-            self.count.left_out += 1;
-            let reason = exact_line(&reason);
-            writeln!(terminal::stderr(), "roo-lsp: not imported: task {}: {reason}", exact_line(id))?;
-        }
-        Ok(())
+        let taken = past.map_err(LeftOut::Other).and_then(|past| self.import(program, &past));
+        let (count, reason) = match taken {
+            Ok(()) => return Ok(()),
+            Err(LeftOut::NoFolder(reason)) => (&mut self.count.without_folder, reason),
+            Err(LeftOut::Other(reason)) => (&mut self.count.left_out, reason),
+        };
+        *count += 1;
+        let (id, reason) = (exact_line(id), exact_line(&reason));
+        writeln!(terminal::stderr(), "roo-lsp: not imported: task {id}: {reason}")
     }
 
     /// There is one in which its user has said nothing.
@@ -71,7 +89,7 @@ impl<'context> TaskImport<'context> {
         self.count.empty += 1;
     }
 
-    fn import(&mut self, program: &str, past: &PastTask) -> Result<(), String> {
+    fn import(&mut self, program: &str, past: &PastTask) -> Result<(), LeftOut> {
         let folder = match folder(past.item.workspace.as_deref()) {
             Ok(folder) => folder,
             // Of whatever folder it is, it isn't of this one.
@@ -98,7 +116,8 @@ impl<'context> TaskImport<'context> {
         let failed = |error: io::Error| error.to_string();
         if self.dry_run {
             self.count.imported += 1;
-            return writeln!(terminal::stdout(), "{}  {title} ({place})", past.item.id).map_err(failed);
+            writeln!(terminal::stdout(), "{}  {title} ({place})", past.item.id).map_err(failed)?;
+            return Ok(());
         }
         let settings = how_it_goes_on(past, settings, modes);
         let imported = requests.import(program, past, settings).map_err(|error| error.to_string())?;
@@ -106,7 +125,8 @@ impl<'context> TaskImport<'context> {
             true => self.count.known += 1,
             false => self.count.imported += 1,
         }
-        writeln!(terminal::stdout(), "{}  {title} ({place})", imported.urid).map_err(failed)
+        writeln!(terminal::stdout(), "{}  {title} ({place})", imported.urid).map_err(failed)?;
+        Ok(())
     }
 
     /// Says how many were taken, and how many were not.
@@ -117,6 +137,7 @@ impl<'context> TaskImport<'context> {
         for (number, what) in [
             (count.known, "imported before"),
             (count.left_out, "left out"),
+            (count.without_folder, "of folders that are not here"),
             (count.elsewhere, "of other workspaces"),
             (count.empty, "without a message"),
         ] {
@@ -155,20 +176,23 @@ fn how_it_goes_on(past: &PastTask, settings: &Settings, modes: &Modes) -> Import
 }
 
 /// The folder of a workspace, by its real path. What the file says may be anything.
-fn folder(workspace: Option<&str>) -> Result<PathBuf, String> {
-    let named = workspace.ok_or("nothing says which folder it belongs to")?;
+fn folder(workspace: Option<&str>) -> Result<PathBuf, LeftOut> {
+    let named = workspace.ok_or_else(|| "nothing says which folder it belongs to".to_owned())?;
     let shown = one_line(named, 200);
     let path = Path::new(named);
     let is_plain = path.is_absolute()
         && !named.contains('\0')
         && !path.components().any(|part| part == std::path::Component::ParentDir);
     if !is_plain {
-        return Err(format!("its folder `{shown}` is no absolute path of this machine"));
+        return Err(format!("its folder `{shown}` is no absolute path of this machine").into());
     }
     match path.canonicalize() {
         Ok(folder) if folder.is_dir() => Ok(folder),
-        Ok(_) => Err(format!("`{shown}`, which it belongs to, is not a folder")),
-        Err(error) => Err(format!("its folder `{shown}` can't be used: {error}")),
+        Ok(_) => Err(format!("`{shown}`, which it belongs to, is not a folder").into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(LeftOut::NoFolder(format!("its folder `{shown}` is not on this machine")))
+        }
+        Err(error) => Err(format!("its folder `{shown}` can't be used: {error}").into()),
     }
 }
 
