@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::Value;
 
 use super::arguments::{Common, Run};
-use super::run::{check, check_folder, flags, prompt_of};
+use super::run::{check, confirm_wide_folder, flags, prompt_of};
 use super::session::SessionContext;
 use super::terminal::{self, TERMINAL_USER};
 use super::{CliError, Ending};
@@ -16,7 +16,7 @@ use roo_protocol::task::{TaskStartParams, TaskStartResult};
 /// Starts a request in the daemon, prints its id and returns.
 pub(super) async fn run_detached(common: Common, mut run: Run) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    check_folder(&context, common.workspace.is_some(), !run.reads_input())?;
+    confirm_wide_folder(&context, common.workspace.is_some(), !run.reads_input())?;
     // The daemon is in another directory.
     if let Some(script) = &mut run.view.script {
         *script = std::path::absolute(&*script)?;

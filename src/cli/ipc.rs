@@ -16,7 +16,7 @@ use crate::ipc::{IpcSocket, Setup, SocketError, VARIABLE, WhenAsked, reachable, 
 /// Serves until a signal.
 pub(super) async fn ipc(common: Common, ipc: Ipc) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    check_folder(&context, common.workspace.is_some())?;
+    context.refuse_wide_folder(common.workspace.is_some(), "ipc")?;
     let mut signals = Signals::listen()?;
     let live = context.live_settings(Layer::from_command_line(run::allowed(&ipc.allow)))?;
     let settings = Arc::clone(&live.newest().settings);
@@ -44,17 +44,6 @@ pub(super) async fn ipc(common: Common, ipc: Ipc) -> Result<Ending, CliError> {
         Some(Signal::Interrupt) => Ending::Interrupted,
         Some(Signal::Terminate) => Ending::Terminated,
     })
-}
-
-/// Lets no agents loose on a home directory because the server was started there.
-fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError> {
-    match context.directories.too_wide(&context.folder) {
-        Some(what) if !is_named => Err(CliError::Usage(format!(
-            "the workspace would be {}, which is {what}. Name one: roo-lsp --workspace DIRECTORY ipc",
-            exact_line(&context.folder.to_string_lossy())
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The path of the command line, or else of the environment or the settings.

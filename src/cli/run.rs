@@ -70,7 +70,7 @@ pub(super) async fn run_request(
     notices: &Notices,
 ) -> Result<FinishedRun, CliError> {
     let reads_input = run.reads_input();
-    check_folder(context, is_named, !reads_input)?;
+    confirm_wide_folder(context, is_named, !reads_input)?;
     let settings = context.live_settings(Layer::from_command_line(flags(&run.view)))?;
     let profile = run.profile();
     let customization = context.customization_at_work()?;
@@ -139,7 +139,7 @@ pub(super) fn prompt_of(run: &Run) -> Result<String, CliError> {
 
 /// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere
 /// it refuses. Who names the directory means it, and is told what that is.
-pub(super) fn check_folder(
+pub(super) fn confirm_wide_folder(
     context: &SessionContext,
     is_named: bool,
     stdin_free: bool,

@@ -104,6 +104,18 @@ impl SessionContext {
         Ok(Self { directories, folder })
     }
 
+    /// Lets no agents loose on a home directory because a server was started there, or its client. `is_named`: whether the user
+    /// has named the workspace. `command`: the server's.
+    pub(super) fn refuse_wide_folder(&self, is_named: bool, command: &str) -> Result<(), CliError> {
+        match self.directories.too_wide(&self.folder) {
+            Some(what) if !is_named => Err(CliError::Usage(format!(
+                "the workspace would be {}, which is {what}. Name one: roo-lsp --workspace DIRECTORY {command}",
+                exact_line(&self.folder.to_string_lossy())
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The settings of the file and of the command line. Keys that mean nothing are told on standard error.
     pub(super) fn settings(&self, flags: Option<Layer>) -> Result<Settings, SessionError> {
         let loaded = config::load(self.layers(flags)?)?;

@@ -12,12 +12,11 @@ use super::{CliError, Ending, terminal};
 use crate::daemon::relay_stream;
 use crate::server::{Connection, ConnectionKind, LeftRequests, SharedEngines, Sharing, serve_connection};
 use crate::web::{Connect, WebServer};
-use roo_text::render::exact_line;
 
 /// Serves until a signal.
 pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    check_folder(&context, common.workspace.is_some())?;
+    context.refuse_wide_folder(common.workspace.is_some(), "web")?;
     let mut signals = Signals::listen()?;
     let server = WebServer::bind(web.listen, web.origin.as_ref()).await;
     let server =
@@ -78,15 +77,4 @@ fn connect_to_daemon(context: SessionContext) -> Connect {
             }
         })
     })
-}
-
-/// Lets no agents loose on a home directory because the server was started there.
-fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError> {
-    match context.directories.too_wide(&context.folder) {
-        Some(what) if !is_named => Err(CliError::Usage(format!(
-            "the workspace would be {}, which is {what}. Name one: roo-lsp --workspace DIRECTORY web",
-            exact_line(&context.folder.to_string_lossy())
-        ))),
-        _ => Ok(()),
-    }
 }

@@ -28,7 +28,6 @@ use crate::cli::session::SessionContext;
 use crate::cli::signals::{Signal, Signals};
 use crate::cli::{CliError, Ending, run, terminal};
 use roo_formats::config::Layer;
-use roo_text::render::exact_line;
 
 /// The variable with the token of clients over HTTP.
 const TOKEN: &str = "ROO_LSP_MCP_TOKEN";
@@ -41,7 +40,7 @@ pub(super) async fn serve(
     is_named: bool,
     serve: McpServe,
 ) -> Result<Ending, CliError> {
-    check_folder(&context, is_named)?;
+    context.refuse_wide_folder(is_named, "mcp serve")?;
     let listener = match serve.http {
         Some(address) => Some(listen(address).await?),
         None => None,
@@ -69,17 +68,6 @@ pub(super) async fn serve(
     requests.engine.shutdown().await;
     requests.engine.end_servers().await;
     ending
-}
-
-/// Lets no agents loose on a home directory because a client was started there.
-fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError> {
-    match context.directories.too_wide(&context.folder) {
-        Some(what) if !is_named => Err(CliError::Usage(format!(
-            "the workspace would be {}, which is {what}. Name one: roo-lsp --workspace DIRECTORY mcp serve",
-            exact_line(&context.folder.to_string_lossy())
-        ))),
-        _ => Ok(()),
-    }
 }
 
 async fn over_stdio(server: RooServer) -> Result<(), CliError> {
