@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use roo_engine::customization::Customization;
-use roo_engine::policy::{Bounds, ServerBounds, ServerSandbox, ServerSandboxRequest};
+use roo_engine::policy::{Bounds, ServerSandbox, ServerSandboxRequest};
 use roo_formats::config::{SandboxLevel, Settings, SettingsSource};
 use roo_formats::mcp::Level;
 use roo_language_servers::{
     InstalledServer, LanguageServers, LaunchedServer, Launcher, ServerProcess, installed,
 };
 use roo_sandbox::exec::sandbox::Helper;
-use roo_sandbox::exec::{ConfinedProgram, ProgramChannel};
 use roo_workspace::Workspace;
 
+use crate::confined_server::ConfinedServer;
 use crate::workspace_parts::WorkspaceParts;
 
 /// The installed language servers of a workspace. None is started by that. Reads the disk.
@@ -32,19 +32,19 @@ pub(crate) fn language_servers(parts: &WorkspaceParts) -> LanguageServers {
     LanguageServers::new(
         &folders,
         installed,
-        Arc::new(SandboxLauncher { bounds, workspace, settings, customization }),
+        Arc::new(LanguageServerLauncher { bounds, workspace, settings, customization }),
     )
 }
 
 /// Starts language servers in the sandbox.
-struct SandboxLauncher {
+struct LanguageServerLauncher {
     bounds: Bounds,
     workspace: Arc<Workspace>,
     settings: Arc<dyn SettingsSource>,
     customization: Arc<Customization>,
 }
 
-impl SandboxLauncher {
+impl LanguageServerLauncher {
     async fn start(&self, server: &InstalledServer) -> Result<LaunchedServer, String> {
         let Some(folder) = self.workspace.roots().paths().next().map(Path::to_path_buf) else {
             return Err("there is no workspace folder".to_owned());
@@ -78,22 +78,17 @@ impl SandboxLauncher {
         let program = server.program.to_string_lossy().into_owned();
         let argv: Vec<String> =
             std::iter::once(program).chain(server.args.iter().map(|&arg| arg.to_owned())).collect();
-        let started = ConfinedProgram::start(
-            &argv,
-            ProgramChannel::StandardStreams,
-            &folder,
-            &bounds.environment,
-            &bounds.sandbox,
-            &bounds.confinement,
-        );
-        let (program, streams) = started.await.map_err(|error| error.to_string())?;
+        let cache = bounds.confinement.cache.clone();
+        let environment = bounds.environment.clone();
+        let started = ConfinedServer::start(&argv, &folder, &environment, bounds).await;
+        let (process, streams) = started.map_err(|error| error.to_string())?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(streams.stderr),
-            cache: bounds.confinement.cache.clone(),
-            process: Box::new(ConfinedProcess { program, _bounds: bounds }),
+            cache,
+            process: Box::new(process),
         })
     }
 }
@@ -103,7 +98,7 @@ fn may_launch(customization: &Customization, settings: &Settings) -> bool {
     customization.is_trusted() && settings.sandbox.level != SandboxLevel::Off
 }
 
-impl Launcher for SandboxLauncher {
+impl Launcher for LanguageServerLauncher {
     fn may_launch(&self) -> bool {
         may_launch(&self.customization, &self.settings.settings())
     }
@@ -113,18 +108,8 @@ impl Launcher for SandboxLauncher {
     }
 }
 
-/// A program in the sandbox, and what was made for it.
-struct ConfinedProcess {
-    /// Before the bounds, so that it has ended when they go.
-    program: ConfinedProgram,
-    _bounds: Box<ServerBounds>,
-}
-
-impl ServerProcess for ConfinedProcess {
+impl ServerProcess for ConfinedServer {
     fn end(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let Self { program, _bounds } = *self;
-            program.end().await;
-        })
+        Box::pin((*self).end())
     }
 }

@@ -19,6 +19,7 @@ mod bridge;
 pub mod cli;
 mod code_index;
 mod configuration_file;
+mod confined_server;
 mod daemon;
 mod ipc;
 mod keyring;

@@ -13,22 +13,24 @@ use roo_mcp::{
     AddressPolicy, Ended, LaunchError, LaunchRequest, LaunchedServer, PlainLauncher, ServerLauncher,
     ServerProcess,
 };
-use roo_sandbox::exec::{ConfinedProgram, ProgramChannel, Status};
+use roo_sandbox::exec::Status;
 use roo_workspace::Workspace;
 use tokio::time::timeout;
+
+use crate::confined_server::ConfinedServer;
 
 /// Time limit for a program to end after its standard input was closed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Starts programs of servers for one workspace.
-pub(super) struct SandboxLauncher {
+pub(super) struct McpLauncher {
     bounds: Bounds,
     workspace: Arc<Workspace>,
     settings: Arc<dyn SettingsSource>,
     customization: Arc<Customization>,
 }
 
-impl SandboxLauncher {
+impl McpLauncher {
     pub(super) fn new(
         bounds: Bounds,
         workspace: Arc<Workspace>,
@@ -103,21 +105,14 @@ impl SandboxLauncher {
         }
         let argv: Vec<String> = std::iter::once(&program.command).chain(&program.args).cloned().collect();
         let environment = bounds.environment.clone().with(&program.env);
-        let started = ConfinedProgram::start(
-            &argv,
-            ProgramChannel::StandardStreams,
-            &directory,
-            &environment,
-            &bounds.sandbox,
-            &bounds.confinement,
-        );
-        let (program, streams) = started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
+        let started = ConfinedServer::start(&argv, &directory, &environment, bounds);
+        let (server, streams) = started.await.map_err(|error| LaunchError::Other(error.to_string()))?;
         let (stdout, stdin) = streams.socket.into_split();
         Ok(LaunchedServer {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(streams.stderr),
-            process: Box::new(ConfinedProcess { program, _bounds: bounds }),
+            process: Box::new(server),
         })
     }
 }
@@ -131,7 +126,7 @@ fn is_approved(customization: &Customization, name: &str) -> bool {
     customization.mcp_servers().into_iter().any(|server| is_it(&server) && server.is_approved)
 }
 
-impl ServerLauncher for SandboxLauncher {
+impl ServerLauncher for McpLauncher {
     fn launch<'a>(
         &'a self,
         request: &'a LaunchRequest,
@@ -140,35 +135,26 @@ impl ServerLauncher for SandboxLauncher {
     }
 }
 
-/// A program in the sandbox, and what was made for it.
-struct ConfinedProcess {
-    /// Before the bounds, so that it has ended when they go.
-    program: ConfinedProgram,
-    _bounds: Box<ServerBounds>,
-}
-
-impl ConfinedProcess {
-    async fn wait(&mut self) -> Ended {
-        match self.program.ended().await {
-            Ok(Status::Code(code)) => Ended::Code(code),
-            Ok(Status::Signal(signal)) => Ended::Signal(signal),
-            Ok(_) | Err(_) => Ended::Unknown,
-        }
+async fn ended(server: &mut ConfinedServer) -> Ended {
+    match server.ended().await {
+        Ok(Status::Code(code)) => Ended::Code(code),
+        Ok(Status::Signal(signal)) => Ended::Signal(signal),
+        Ok(_) | Err(_) => Ended::Unknown,
     }
 }
 
-impl ServerProcess for ConfinedProcess {
+impl ServerProcess for ConfinedServer {
     fn ended(&mut self) -> BoxFuture<'_, Ended> {
-        Box::pin(self.wait())
+        Box::pin(ended(self))
     }
 
     fn end(self: Box<Self>) -> BoxFuture<'static, Ended> {
         Box::pin(async move {
-            let mut process = *self;
-            let ended = timeout(GRACE, process.wait()).await.unwrap_or(Ended::Unknown);
+            let mut server = *self;
+            let how = timeout(GRACE, ended(&mut server)).await.unwrap_or(Ended::Unknown);
             // Whatever became of the program itself, what it started goes with it.
-            process.program.end().await;
-            ended
+            server.end().await;
+            how
         })
     }
 }

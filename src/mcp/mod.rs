@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use self::descriptions::KnownDescriptions;
 use self::files::ServerFiles;
 pub(crate) use self::files::SwitchError;
-use self::launcher::SandboxLauncher;
+use self::launcher::McpLauncher;
 pub(crate) use self::logins::{LoginPlace, LoginTarget, Logins, LoginsError};
 use self::requests::Requests;
 use self::results::Origin;
@@ -130,7 +130,7 @@ impl McpServers {
         let logins = Arc::new(Logins::new(&directories));
         let bounds = Bounds::new(Helper::own(), directories, directory.path().to_owned());
         let bounded_by = Arc::clone(&settings);
-        let launcher = SandboxLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
+        let launcher = McpLauncher::new(bounds, workspace, bounded_by, Arc::clone(&customization));
         let identity =
             ClientIdentity { name: "roo-lsp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let services = HubServices::new(Arc::new(launcher), identity).with_folders(folders);
