@@ -30,12 +30,8 @@ impl Requests {
     pub(super) fn of_call(cancel: &CancellationToken) -> (CallOptions, Self) {
         let (to_user, questions) = mpsc::channel(WAITING);
         let (to_model, samplings) = mpsc::channel(WAITING);
-        let options = CallOptions {
-            cancel: cancel.clone(),
-            progress: None,
-            questions: Some(to_user),
-            samplings: Some(to_model),
-        };
+        let options =
+            CallOptions { cancel: cancel.clone(), questions: Some(to_user), samplings: Some(to_model) };
         (options, Self { questions, samplings })
     }
 

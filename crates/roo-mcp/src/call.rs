@@ -22,8 +22,6 @@ pub enum Operation {
     Prompt(String),
     /// Completing this argument.
     Completion(String),
-    /// A sign of life.
-    Ping,
 }
 
 impl fmt::Display for Operation {
@@ -33,7 +31,6 @@ impl fmt::Display for Operation {
             Self::Resource(uri) => write!(f, "the resource `{uri}`"),
             Self::Prompt(name) => write!(f, "the prompt `{name}`"),
             Self::Completion(argument) => write!(f, "the completion of `{argument}`"),
-            Self::Ping => f.write_str("a ping"),
         }
     }
 }
@@ -74,25 +71,12 @@ pub struct Completion {
 pub struct CallOptions {
     /// Gives it up when cancelled, and tells the server.
     pub cancel: CancellationToken,
-    /// Hears of progress. What it does not take at once is dropped.
-    pub progress: Option<mpsc::Sender<Progress>>,
     /// Receives what the server asks the user meanwhile. Where there is none, or it is full, the user is said to decline; so
     /// they are after 20 questions, and while other calls wait at the server, since a question does not name its call.
     pub questions: Option<mpsc::Sender<Elicitation>>,
     /// Receives what the server asks a model meanwhile, under the same conditions and counted with the questions. Servers
     /// that are not let are refused before.
     pub samplings: Option<mpsc::Sender<Sampling>>,
-}
-
-/// Progress of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// Amount done, in a unit of the server's.
-    pub done: f64,
-    /// Amount to do.
-    pub total: Option<f64>,
-    /// Description of the current work.
-    pub message: Option<String>,
 }
 
 /// Reasons why there is no result.

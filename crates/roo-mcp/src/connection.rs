@@ -10,9 +10,8 @@ use rmcp::model::{
     ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
     CompleteRequestParams, CompleteResult, CompletionContext, CompletionInfo, ErrorCode, Extensions,
     GetPromptRequest, GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject,
-    ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ReadResourceRequest,
-    ReadResourceRequestParams, Reference, RequestOptionalParam, ServerPeerInfo, ServerResult,
-    SubscriptionFilter,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, Reference,
+    RequestOptionalParam, ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
@@ -771,21 +770,6 @@ impl Connection {
         }
     }
 
-    /// Asks for a sign of life.
-    pub(crate) async fn ping(&self, limit: Duration) -> Result<(), CallError> {
-        let is_modern = self.is_modern();
-        let request = |_| match is_modern {
-            // That version has no ping; every server answers this.
-            true => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
-            false => ClientRequest::PingRequest(PingRequest::default()),
-        };
-        match self.ask(Operation::Ping, request, limit, &CallOptions::default()).await {
-            // Even a refusal is a sign of life.
-            Ok(_) | Err(CallError::Refused { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Returns whether the server speaks a version without a handshake.
     fn is_modern(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
@@ -800,9 +784,8 @@ impl Connection {
         limit: Duration,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
-        // Before the server knows of it: what it asks from then on may be for this call. Signs of life and completions ask
-        // nothing.
-        let asks = !matches!(operation, Operation::Ping | Operation::Completion(_));
+        // Before the server knows of it: what it asks from then on may be for this call. Completions ask nothing.
+        let asks = !matches!(operation, Operation::Completion(_));
         let asking = asks.then(|| self.events.0.ask_during(options));
         let end = Instant::now() + LONGEST_CALL.max(limit);
         let mut given = Given::default();
@@ -879,8 +862,8 @@ impl Connection {
             Ok(handle) => handle,
             Err(error) => return Err(self.failed(operation, error)),
         };
-        // Progress is followed in any case: it tells that the server is at work.
-        let (progress, mut told) = tokio::sync::mpsc::channel(32);
+        // Progress tells that the server is at work.
+        let (progress, mut told) = tokio::sync::mpsc::channel(1);
         let following = self.events.0.follow(handle.progress_token.clone(), progress);
         let mut open = asking.map(|asking| asking.open.clone());
         let mut deadline = (Instant::now() + limit).min(end);
@@ -899,12 +882,9 @@ impl Connection {
                         None => CallError::Oversized { server: server(), operation, limit: MESSAGE >> 20 },
                     };
                 }
-                Some(progress) = told.recv() => {
+                Some(()) = told.recv() => {
                     if open.as_ref().is_none_or(|open| *open.borrow() == 0) {
                         deadline = (Instant::now() + limit).min(end);
-                    }
-                    if let Some(receiver) = &options.progress {
-                        let _ = receiver.try_send(progress);
                     }
                 }
                 is_asked = question_asked_or_answered(&mut open) => {

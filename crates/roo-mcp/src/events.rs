@@ -17,14 +17,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-use crate::call::{CallOptions, Progress};
+use crate::call::CallOptions;
 use crate::elicitation::{self, Answer, Elicitation, Wanted};
 use crate::fault::ServerFault;
 use crate::log::{LogSource, ServerLog};
 use crate::sampling::{self, Sampled, Sampling, SamplingParts};
 
-/// The longest message of a progress, in characters.
-const PROGRESS_TEXT: usize = 1000;
 /// The most that a server asks the user during one call.
 const ELICITATIONS: u32 = 20;
 
@@ -148,7 +146,7 @@ pub(crate) struct Events {
     log: ServerLog,
 }
 
-type ProgressReceivers = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>>;
+type ProgressReceivers = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<()>>>>;
 
 impl Events {
     /// `folders` are the workspace folders that the server may know of.
@@ -177,8 +175,8 @@ impl Events {
         self.changed.send_modify(note);
     }
 
-    /// Sends the progress of a request to `receiver` until the registration is dropped.
-    pub(crate) fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<Progress>) -> Following {
+    /// Tells `receiver` when a request makes progress, until the registration is dropped.
+    pub(crate) fn follow(&self, token: ProgressToken, receiver: mpsc::Sender<()>) -> Following {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), receiver);
         Following { progress: Arc::clone(&self.progress), token }
     }
@@ -454,9 +452,8 @@ impl ClientHandler for Events {
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let receivers = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(receiver) = receivers.get(&params.progress_token) {
-            let message = params.message.map(|text| text.chars().take(PROGRESS_TEXT).collect());
-            // Who does not keep up misses some.
-            let _ = receiver.try_send(Progress { done: params.progress, total: params.total, message });
+            // One that waits to be taken says as much as several.
+            let _ = receiver.try_send(());
         }
     }
 

