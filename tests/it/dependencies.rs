@@ -1,10 +1,13 @@
 //! What the project depends on: licences and sources as `deny.toml` says, and no crate that needs a newer Rust than
-//! `rust-version` promises. Advisories need a network and are for cargo-deny.
+//! `rust-version` promises; none that its crate does not use. Advisories need a network and are for cargo-deny.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use ignore::WalkBuilder;
+use regex::Regex;
 use serde_json::Value;
 
 fn metadata() -> Value {
@@ -122,6 +125,34 @@ fn dependencies_are_what_deny_toml_allows() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert_eq!(used, licences, "deny.toml allows a licence that nothing has");
+}
+
+/// The text of all source files of a crate.
+fn source_text(package: &Path) -> String {
+    let parts = ["src", "tests", "benches"].map(|part| package.join(part));
+    let files = parts.iter().flat_map(|part| WalkBuilder::new(part).build()).filter_map(Result::ok);
+    let files = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "rs"));
+    files.map(|file| fs::read_to_string(file.path()).unwrap()).collect()
+}
+
+#[test]
+fn each_dependency_is_used_by_the_crate_that_names_it() {
+    let metadata = metadata();
+    let mut unused = Vec::new();
+    for package in
+        metadata["packages"].as_array().unwrap().iter().filter(|package| package["source"].is_null())
+    {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let text = source_text(manifest.parent().unwrap());
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let name = dependency["rename"].as_str().or(dependency["name"].as_str()).unwrap();
+            let word = Regex::new(&format!(r"\b{}\b", name.replace('-', "_"))).unwrap();
+            if !word.is_match(&text) {
+                unused.push(format!("{name} of {}", package["name"].as_str().unwrap()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "not used: {}", unused.join(", "));
 }
 
 #[test]
