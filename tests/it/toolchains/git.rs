@@ -450,6 +450,54 @@ fn a_repository_in_build_output_is_as_git_makes_it() {
 }
 
 #[test]
+fn a_repository_without_a_dot_git_in_build_output_runs_nothing_either() {
+    let workshop = repository();
+    let line = "echo build >>.gitignore && git commit -qam ignored && mkdir build && git init -q --bare build/theirs.git && \
+                git -C build/theirs.git config core.fsmonitor mine";
+    assert_eq!(workshop.shell_in("agent", line).0, 0);
+    for line in [
+        "git init -q --bare build/x.git && git -C build/x.git config core.fsmonitor evil",
+        "git init -q --bare made && git -C made config core.fsmonitor evil && mv made build/x.git",
+        "mkdir -p build/a && git init -q --bare build/a/b && git -C build/a/b config core.fsmonitor evil && mv build/a build/x.git && \
+         mv build/x.git/b build/y && rmdir build/x.git && mv build/y build/x.git",
+        "mkdir -p build/x.git/refs && printf '[core]\nfsmonitor = evil\n' >build/x.git/config && mkdir build/x.git/objects && \
+         echo 'ref: refs/heads/main' >head && mv head build/x.git/HEAD",
+    ] {
+        let told = workshop.agent(line);
+        assert!(
+            told.contains("were undone") && told.contains("build/x.git/HEAD: core.fsmonitor"),
+            "{line}: {told}"
+        );
+        assert!(!workshop.at("agent/build/x.git/HEAD").exists(), "{line}");
+        assert_eq!(workshop.shell_in("agent", "rm -rf build/x.git made").0, 0);
+    }
+    let told = workshop.agent("git init -q --bare build/fine.git && git push -q build/fine.git main && git push -q build/theirs.git main");
+    assert!(told.contains("Exit code: 0") && !told.contains("undone"), "{told}");
+    let before = workshop.shell_in("agent", "cat build/theirs.git/config").1;
+    for (line, because) in [
+        ("git -C build/theirs.git config core.editor evil", "build/theirs.git/config: core.editor"),
+        (
+            "cd build/theirs.git && mv HEAD H && git config --file config core.editor evil && mv H HEAD",
+            "build/theirs.git/config: core.editor",
+        ),
+        ("echo evil >build/theirs.git/hooks/post-receive", "post-receive"),
+        ("echo /evil >build/theirs.git/objects/info/alternates", "alternates"),
+    ] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone") && told.contains(because), "{line}: {told}");
+        assert_eq!(workshop.shell_in("agent", "cat build/theirs.git/config").1, before, "{line}");
+    }
+    let left =
+        "ls build/theirs.git/hooks | grep -v sample; ls build/theirs.git/objects/info build/theirs.git/HEAD";
+    assert_eq!(
+        workshop.shell_in("agent", left).1,
+        "build/theirs.git/HEAD\n\nbuild/theirs.git/objects/info:\n"
+    );
+    let told = workshop.agent("rm -rf build/theirs.git");
+    assert!(told.contains("Exit code: 0") && !told.contains("undone"), "{told}");
+}
+
+#[test]
 fn a_repository_in_the_workspace_has_no_work_tree_elsewhere() {
     let workshop = repository();
     let told = workshop.agent("git init -q sub && git -C sub config core.worktree ~");

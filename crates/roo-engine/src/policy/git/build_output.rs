@@ -1,8 +1,8 @@
 //! Repositories in build output that git ignores. Nobody indexes it, so what a command made or changed of them is known by
 //! what its supervisor put down, and where that is not all, by the times of files.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -54,7 +54,7 @@ impl GitGuard {
         for ((), git, because) in self.judge_new(made) {
             self.put_away(&git, because, store, &mut outcome);
         }
-        outcome
+        outcome.and(self.settle_bare(&touched_bare(directories, begun, journal), journal, store))
     }
 
     /// Settles a repository that was there before.
@@ -201,24 +201,68 @@ pub(super) fn touched_by(directories: &[PathBuf], journal: &Journal) -> TouchedG
     found
 }
 
+/// Finds what a command touched in these directories that may belong to repositories without a `.git`, each path with whether
+/// something was there before.
+fn touched_bare(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> Vec<(PathBuf, bool)> {
+    let was_there: HashSet<&Path> = journal.images.iter().map(|image| image.path.as_path()).collect();
+    let is_inside = |path: &Path| directories.iter().any(|directory| path.starts_with(directory));
+    let mut found = Vec::new();
+    let mut left = MOST;
+    let mut made_below = |directory: &Path| {
+        let made = bare_repositories_below(directory, &mut left).into_iter();
+        made.map(|git| (git.join("HEAD"), false)).collect::<Vec<_>>()
+    };
+    for (path, all) in journal.touched().filter(|(path, _)| is_inside(path)) {
+        let was_there = was_there.contains(path);
+        if was_there || path.symlink_metadata().is_ok() {
+            found.push((path.to_owned(), was_there));
+        }
+        if all {
+            found.extend(made_below(path));
+        }
+    }
+    if !journal.is_complete() {
+        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
+        let below = directories.iter().flat_map(|directory| made_below(directory));
+        found.extend(below.filter(|(head, _)| head.parent().is_some_and(|git| is_newer(git, since))));
+    }
+    found
+}
+
 /// The `.git` below a directory, as far as `left` more names go.
 fn repositories_below(directory: &Path, left: &mut usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    walk(directory, left, |directory, names| {
+        found.extend(names.contains(OsStr::new(".git")).then(|| directory.join(".git")));
+    });
+    found
+}
+
+/// The repositories without a `.git` below a directory, or that one itself, as far as `left` more names go.
+fn bare_repositories_below(directory: &Path, left: &mut usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(directory, left, |directory, names| {
+        let has = |name: &str| names.contains(OsStr::new(name));
+        let is_repository = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));
+        found.extend(is_repository.then(|| directory.to_owned()));
+    });
+    found
+}
+
+/// Visits a directory and those below it with the names in each, but for what is in a `.git`, as far as `left` more names go.
+fn walk(directory: &Path, left: &mut usize, mut visit: impl FnMut(&Path, &HashSet<OsString>)) {
     let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            if *left == 0 {
-                return found;
-            }
-            *left -= 1;
-            if entry.file_name() == ".git" {
-                found.push(entry.path());
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+    while let Some(directory) = open.pop().filter(|_| *left > 0) {
+        let mut names = HashSet::new();
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten().take(*left) {
+            if entry.file_name() != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 open.push(entry.path());
             }
+            names.insert(entry.file_name());
         }
+        *left -= names.len();
+        visit(&directory, &names);
     }
-    found
 }
 
 /// Returns whether what steers a git directory may have been written since.

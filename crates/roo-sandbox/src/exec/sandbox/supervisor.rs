@@ -11,6 +11,7 @@
 //! call wait until the mount is there again ([`super::remounting`]).
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -1037,7 +1038,33 @@ impl Supervisor {
     fn is_tracked(&self, path: &Path) -> bool {
         let is_kept = self.roots.iter().any(|root| path.starts_with(root))
             && !self.except.iter().any(|except| path.starts_with(except));
-        is_kept || (self.may_hold_repositories(path) && may_steer_git(path))
+        is_kept
+            || self
+                .repositories
+                .iter()
+                .any(|place| path.starts_with(place) && self.may_steer_git(place, path))
+    }
+
+    /// Returns whether a path may steer a repository in a directory: a `.git`, or one without.
+    fn may_steer_git(&self, place: &Path, path: &Path) -> bool {
+        may_steer_dot_git(path) || self.may_steer_bare_repository(place, path)
+    }
+
+    /// Returns whether a path in a directory is one of those that make any directory a repository, or may steer one that is
+    /// made: that has a `HEAD`, or had one that the command touched.
+    fn may_steer_bare_repository(&self, place: &Path, path: &Path) -> bool {
+        let is = |name: &OsStr, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let has_head = |git: &Path| {
+            let head = git.join("HEAD");
+            self.touched.contains_key(&head) || identity_of(&head).is_some()
+        };
+        let mut above = path.ancestors().take_while(|above| above.starts_with(place) && *above != place);
+        path.file_name().is_some_and(|name| is(name, REPOSITORY_PARTS))
+            || above.any(|inner| {
+                let Some((name, git)) = inner.file_name().zip(inner.parent()) else { return false };
+                let above_objects = git.parent().filter(|_| name == "info" && git.ends_with("objects"));
+                is(name, STEERING) && (has_head(git) || above_objects.is_some_and(has_head))
+            })
     }
 
     fn may_hold_repositories(&self, path: &Path) -> bool {
@@ -1136,9 +1163,15 @@ fn joined(above: &Path, rest: &Path) -> PathBuf {
 /// Entries of a git directory that hold its history and make git run nothing.
 const GIT_HISTORY: &[&str] = &["HEAD", "index", "logs", "refs", "packed-refs", "ORIG_HEAD", "FETCH_HEAD"];
 
+/// Entries that make a directory a repository, whatever its name.
+const REPOSITORY_PARTS: &[&str] = &["HEAD", "commondir", "objects", "refs"];
+/// Further entries of such a directory that steer git, with all below them.
+const STEERING: &[&str] =
+    &["config", "config.worktree", "gitdir", "hooks", "info", "rebase-merge", "sequencer"];
+
 /// Returns whether a path is that of a `.git`, or of something in it that may steer git: programs that it runs, and where
 /// it takes contents and settings from.
-fn may_steer_git(path: &Path) -> bool {
+fn may_steer_dot_git(path: &Path) -> bool {
     let mut names = path.components().map(std::path::Component::as_os_str);
     if !names.by_ref().any(|name| name == ".git") || is_transient(path) {
         return path.ends_with(".git");
