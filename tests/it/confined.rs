@@ -194,6 +194,18 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("echo x >> .vscode/settings.json", "deny sandbox"),
         ("make && echo x > CLAUDE.md", "deny sandbox"),
         ("cd src && echo x > ../.git/hooks/pre-commit", "deny sandbox"),
+        ("git init n; echo x > n/.git/info/attributes", "deny sandbox"),
+        // What may be written all the same is asked for: most of what git keeps, build output if git ignores it, and what only
+        // the shell knows.
+        ("echo x > .git/COMMIT_EDITMSG && git commit -F .git/COMMIT_EDITMSG", "ask command"),
+        ("git log > .git/notes.txt", "ask command"),
+        ("git init n && echo x > n/.git/description", "ask command"),
+        ("git init n && echo x > n/.git/info/exclude", "ask command"),
+        ("mkdir -p target; echo x > target/CLAUDE.md", "ask command"),
+        ("D=$(mktemp -d); echo x > \"$D/AGENTS.md\"", "ask command"),
+        ("D=$(mktemp -d); git clone . $D/c; cd $D/c; echo x > .git/info/exclude", "ask command"),
+        ("pushd \"$D\"; echo x > AGENTS.md", "ask command"),
+        ("echo x > /etc/$NAME", "ask command"),
         ("mv src lib && echo x > src", "allow autoApprove.execute.mode"),
         // A `$` that begins nothing is text.
         (

@@ -11,6 +11,7 @@ use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, Refusal};
 use super::free_places::FreePlaces;
 use super::gate::Gate;
+use super::git;
 use super::grant::Grant;
 use super::place_check::{Access, CheckContext};
 use super::protected::protection_at;
@@ -19,6 +20,7 @@ use super::tool_homes::{caches, tool_directories};
 use roo_formats::config::ExecuteMode;
 use roo_formats::intents::Enforced;
 use roo_protocol::rule::{RuleSubject, RuleVerdict};
+use roo_sandbox::changes::may_be_build_output;
 use roo_shell::{Command, Redirect, Word};
 use roo_text::render;
 use roo_workspace::{Location, Protection, Purpose, Resolved};
@@ -45,6 +47,8 @@ const DEVICES: &[&str] = &[
 const NAMED: usize = 80;
 /// Nesting depth of command lines (`sh -c '…'`) that are read.
 const NESTING: usize = 4;
+/// Commands of the shell after which relative paths are meant from another directory.
+const CHANGE_DIRECTORY: &[&str] = &["cd", "pushd", "popd"];
 /// Characters that separate paths within a word, as in `--file=/a` or `/a:/b`.
 const SEPARATORS: [char; 4] = ['=', ':', ',', ';'];
 
@@ -147,7 +151,7 @@ impl Gate {
         if roo_shell::deceptive_characters(line).any(|c| c != '\t') {
             return Some("it holds characters that hide or reorder text".to_owned().into());
         }
-        Walk { gate: self, call_context, base: directory.absolute().to_path_buf() }.line(line, 0)
+        Walk::new(self, call_context, directory).line(line, 0)
     }
 }
 
@@ -164,7 +168,7 @@ impl Gate {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
         let ends_word = |c: char| c.is_whitespace() || "\"'`()[]{}|&<>".contains(c);
-        let walk = Walk { gate: self, call_context, base: directory.absolute().to_path_buf() };
+        let walk = Walk::new(self, call_context, directory);
         let mut words = text.split(ends_word).filter(|word| !word.is_empty());
         words.find_map(|word| walk.word(word)).or_else(|| {
             let is_line = !roo_shell::read(text).is_incomplete();
@@ -179,9 +183,15 @@ struct Walk<'a> {
     call_context: ToolCallContext<'a>,
     /// Directory from which relative paths are meant, as far as `cd` can be followed.
     base: PathBuf,
+    /// True as long as it can.
+    is_base_known: bool,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(gate: &'a Gate, call_context: ToolCallContext<'a>, directory: &Resolved) -> Self {
+        Self { gate, call_context, base: directory.absolute().to_path_buf(), is_base_known: true }
+    }
+
     fn line(&mut self, line: &str, nesting: usize) -> Option<Leaving> {
         let script = roo_shell::read(line);
         if script.is_incomplete() || nesting > NESTING {
@@ -203,12 +213,21 @@ impl Walk<'_> {
             let lines = words.filter(|word| word.contains(char::is_whitespace));
             left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
         }
-        if let [cd, to] = command.words.as_slice()
-            && cd.literal() == Some("cd")
-        {
-            self.base = self.base.join(expanded(&to.visible));
+        match command.words.as_slice() {
+            [cd, to] if cd.literal() == Some("cd") => self.change_base(to),
+            [first, ..] if first.literal().is_some_and(|name| CHANGE_DIRECTORY.contains(&name)) => {
+                self.is_base_known = false;
+            }
+            _ => {}
         }
         left.or_else(|| command.redirects.iter().find_map(|redirect| self.redirect(redirect)))
+    }
+
+    fn change_base(&mut self, to: &Word) {
+        let path = expanded(&to.visible);
+        let is_known = !has_expansion(to) && path != "-";
+        self.is_base_known = is_known && (self.is_base_known || path.starts_with('/'));
+        self.base = self.base.join(path);
     }
 
     /// A word with all that may be a path in it.
@@ -230,7 +249,7 @@ impl Walk<'_> {
             "<&" | ">&" if is_descriptor(target) => None,
             "<<" | "<<-" | "<<<" => None,
             "<" => self.read(&target.visible).map(Leaving::from),
-            _ => self.written(&target.visible),
+            _ => self.written(target),
         }
     }
 
@@ -245,8 +264,12 @@ impl Walk<'_> {
         }
     }
 
-    fn written(&self, path: &str) -> Option<Leaving> {
-        let absolute = self.base.join(expanded(path));
+    fn written(&self, target: &Word) -> Option<Leaving> {
+        let path = target.visible.as_str();
+        let named = expanded(path);
+        // What it stands for may be anywhere, as in the command's own temporary directory.
+        let is_certain = !has_expansion(target) && (self.is_base_known || named.starts_with('/'));
+        let absolute = self.base.join(named);
         if is_below(&absolute, DEVICES) {
             return None;
         }
@@ -261,7 +284,9 @@ impl Walk<'_> {
         };
         match place.location() {
             Location::Outside if is_below(place.absolute(), PRIVATE) => None,
-            Location::Outside if self.may_be_opened(place.absolute()) => Some(outside(path).into()),
+            Location::Outside if !is_certain || self.may_be_opened(place.absolute()) => {
+                Some(outside(path).into())
+            }
             Location::Outside => {
                 let reason = outside(path);
                 let advice = format!(
@@ -272,7 +297,7 @@ impl Walk<'_> {
             }
             Location::Inside { .. } => {
                 let reason = self.check(&place, Access::Write)?;
-                if !self.is_protected(&place) || self.may_be_opened(place.absolute()) {
+                if !is_certain || !self.is_held(&place) || self.may_be_opened(place.absolute()) {
                     return Some(Leaving::Asks(reason));
                 }
                 let advice = format!(
@@ -283,11 +308,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether the sandbox keeps a place of the workspace from being written for its name. Git's configuration is
-    /// written, and looked at when the command has ended.
-    fn is_protected(&self, place: &Resolved) -> bool {
+    /// Returns whether the sandbox keeps a place of the workspace from being written for its name, or undoes that. Most of what
+    /// git keeps is written, and so is build output that git ignores.
+    fn is_held(&self, place: &Resolved) -> bool {
         let protection = protection_at(self.gate.policy_context(), self.call_context, place);
-        matches!(protection, Protection::Tier1 { .. }) && !place.absolute().ends_with(".git/config")
+        matches!(protection, Protection::Tier1 { .. })
+            && !may_be_build_output(Path::new(place.relative()))
+            && git::is_guarded(place.absolute()).unwrap_or(true)
     }
 
     /// Returns whether the user's settings open a place to commands, or an answer can.
@@ -377,6 +404,11 @@ fn is_text(words: &[&str], index: usize) -> bool {
         "awk" | "egrep" | "fgrep" | "gawk" | "grep" | "mawk" | "rg" => is_first() && !has_pattern(),
         _ => false,
     }
+}
+
+/// Returns whether the shell makes another word of it, but for the home directory, which is known.
+fn has_expansion(word: &Word) -> bool {
+    word.literal().is_none() && expanded(&word.visible).contains(['$', '`', '~', '*', '?', '[', '{', '('])
 }
 
 fn outside(path: &str) -> String {

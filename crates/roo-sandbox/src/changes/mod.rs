@@ -46,6 +46,7 @@ pub use layers::LeasedLayers;
 pub use record::{Kind, State};
 pub use recording::{FileIndex, IndexedRoot, MarkedPlaces, Recording};
 pub use restore::{UndoFailure, UndoOutcome, UndoResult};
+pub use scratch::may_be_build_output;
 pub use staged::{StagedChanges, Withheld};
 pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};

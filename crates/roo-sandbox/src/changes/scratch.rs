@@ -50,6 +50,16 @@ const NAMES: &[&str] = &[
 /// Beginnings of such names.
 const BEGINNINGS: &[&str] = &["bazel-", "cmake-build-"];
 
+fn is_named_like_scratch(name: &str) -> bool {
+    NAMES.contains(&name) || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Returns whether a path below a root lies in what is build output if git ignores it, be it there or not.
+pub fn may_be_build_output(path: &Path) -> bool {
+    let mut above = path.ancestors().skip(1).filter_map(|above| above.file_name()?.to_str());
+    above.any(is_named_like_scratch)
+}
+
 /// The ignore rules of a root as they were when it was recorded: what a command adds to them hides
 /// nothing from the comparison.
 #[derive(Default)]
@@ -77,8 +87,7 @@ impl Rules {
     pub(crate) fn is_scratch(&self, directory: &[u8]) -> bool {
         let Ok(text) = std::str::from_utf8(directory) else { return false };
         let name = text.rsplit('/').next().unwrap_or(text);
-        let is_named = NAMES.contains(&name) || BEGINNINGS.iter().any(|begin| name.starts_with(begin));
-        is_named && self.ignores(text)
+        is_named_like_scratch(name) && self.ignores(text)
     }
 
     /// Returns whether git ignores a directory: the innermost file that says something decides.

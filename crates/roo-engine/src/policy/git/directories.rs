@@ -27,6 +27,19 @@ const GUARDED: &[&str] = &[
     "objects/info/http-alternates",
 ];
 
+/// Returns whether commands can't change a path in or at a `.git`, or don't get it changed for long; none for another path.
+pub(in super::super) fn is_guarded(path: &Path) -> Option<bool> {
+    let git = path.ancestors().filter(|above| above.ends_with(".git")).last()?;
+    let inner = path.strip_prefix(git).ok()?;
+    let is_there = git.symlink_metadata().is_ok();
+    if inner.as_os_str().is_empty() {
+        return Some(is_there);
+    }
+    // Of a new repository, what `info` has is judged by what it does.
+    let is_free = !is_there && inner.starts_with("info") && inner != Path::new("info/attributes");
+    Some(!is_free && GUARDED.iter().any(|name| inner.starts_with(name.trim_end_matches('/'))))
+}
+
 /// A git directory that commands write to. Paths are real.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct GitDirectory {

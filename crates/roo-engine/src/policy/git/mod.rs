@@ -25,7 +25,7 @@ pub(super) use brought_back::BroughtFile;
 pub use brought_back::WorkTreesBefore;
 pub(super) use brought_back::stays_closed;
 pub(super) use committed::CommittedFiles;
-pub(super) use directories::GitDirectory;
+pub(super) use directories::{GitDirectory, is_guarded};
 pub(super) use effective::EffectiveConfiguration;
 pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
