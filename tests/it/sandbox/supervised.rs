@@ -182,3 +182,51 @@ async fn threads_and_many_processes_at_once_are_all_seen() {
         assert_eq!(String::from_utf8(journal.content(image).unwrap()).unwrap(), name);
     }
 }
+
+/// Where git may write protected files, no call is left to the kernel.
+fn open_for_git(fixture: &Fixture) -> Confinement {
+    let for_git = vec![fixture.at("ws/AGENTS.md")];
+    let confinement = fixture.confinement();
+    let read_only = confinement.read_only.iter().filter(|path| !for_git.contains(path)).cloned().collect();
+    Confinement { read_only, for_git, capture: Some(fixture.capture()), ..confinement }
+}
+
+#[tokio::test]
+async fn a_named_pipe_is_opened_when_it_has_a_reader() {
+    let fixture = Fixture::new().await;
+    let line = "mkfifo src/q; (sleep 0.2; cat src/q) & echo hello >src/q; wait; echo evil >AGENTS.md";
+    let plain = Confinement { capture: Some(fixture.capture()), ..fixture.confinement() };
+    for confinement in [plain, open_for_git(&fixture)] {
+        let _ = fs::remove_file(fixture.at("ws/src/q"));
+        let directory = fixture.capture().directory;
+        let (_, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
+        assert!(output.starts_with("hello\n") && output.contains("Read-only file system"), "{output}");
+        assert!(Journal::read(&directory).unwrap().is_complete());
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+async fn terminals_and_pipes_work_while_git_may_write_protected_files() {
+    let fixture = Fixture::new().await;
+    let line = "python3 -c '
+import os, pty, signal
+main, other = os.openpty()
+if os.fork() == 0:
+    os.setsid()
+    os.write(os.open(os.ttyname(other), os.O_RDWR), b\"by name\")
+    os._exit(0)
+print(os.read(main, 7).decode())
+pty.spawn([\"sh\", \"-c\", \"echo own >/dev/tty\"])
+os.mkfifo(\"src/q\")
+def stop(*_): raise TimeoutError
+signal.signal(signal.SIGALRM, stop)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try: open(\"src/q\", \"w\")
+except TimeoutError: print(\"interrupted\")
+'";
+    let (_, output) = fixture.run(&fixture.command(line), &open_for_git(&fixture)).await.unwrap();
+    let mut lines: Vec<&str> = output.lines().map(str::trim_end).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["by name", "interrupted", "own"]);
+}

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use nix::libc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, StatVfsMountFlags, fstat, fstatfs,
-    fstatvfs, openat, openat2, readlinkat, stat,
+    CWD, Dev, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, StatVfsMountFlags, fstat,
+    fstatfs, fstatvfs, major, minor, openat, openat2, readlinkat, stat,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -55,6 +55,14 @@ impl Session {
         let own = std::fs::read_to_string("/proc/self/stat").ok();
         let own = own.and_then(|stat| Self::parse(&stat, 0));
         own.is_some_and(|own| own.leader == self.leader && own.terminal == self.terminal)
+    }
+
+    /// Returns whether a device is the controlling terminal.
+    #[allow(clippy::useless_conversion, reason = "not on all processors")]
+    fn has_terminal(self, device: Dev) -> bool {
+        let (major, minor) = (i64::from(major(device)), i64::from(minor(device)));
+        // As the kernel writes a device into one number.
+        self.terminal == (minor & 0xff) | (major << 8) | ((minor & 0xfff00) << 12)
     }
 
     /// Returns whether a terminal that the process opens becomes that of its session.
@@ -406,6 +414,20 @@ impl Caller {
         Session::parse(&stat, leads)
     }
 
+    /// Returns the terminal of its session where one of its standard streams is that.
+    pub(super) fn terminal(self, session: Session) -> Option<ResolvedFile> {
+        let streams = (0..=2).filter_map(|number| self.descriptor(number).ok());
+        let mut terminals = streams.filter(|found| found.kind() == FileType::CharacterDevice);
+        terminals.find(|found| session.has_terminal(found.stat.st_rdev))
+    }
+
+    /// Returns whether a signal waits for it that its program handles.
+    pub(super) fn has_pending_signal(self) -> bool {
+        let mask = |field| self.status(field).and_then(|text| u64::from_str_radix(&text, 16).ok());
+        let mask = |field| mask(field).unwrap_or_default();
+        (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & !mask("SigIgn:") != 0
+    }
+
     fn status(self, field: &str) -> Option<String> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
         Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
@@ -548,6 +570,9 @@ mod tests {
         assert!(!session("7 (sh) S 1 7 7 34816 7 4194304").takes_terminal());
         assert!(!session("7 (sh) S 1 7 0 0 -1 4194304").takes_terminal());
         assert_eq!(Session::parse("7 (sh) S 1", 7), None);
+        let with_terminal = session("7 (sh) S 1 7 7 34820 7 4194304");
+        assert!(with_terminal.has_terminal(rustix::fs::makedev(136, 4)));
+        assert!(!with_terminal.has_terminal(rustix::fs::makedev(136, 5)));
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(super) enum CallAnswer {
     Done(i64),
     /// It fails.
     Fail(Errno),
+    /// Another thread answers it.
+    Later,
 }
 
 /// Has every call of this thread, and of what it starts from now on, that may change what a file holds, its name or
@@ -305,6 +307,7 @@ impl Listener {
             }
             CallAnswer::Done(value) => (value, 0, 0),
             CallAnswer::Fail(error) => (0, -error.raw_os_error(), 0),
+            CallAnswer::Later => return,
         };
         let mut response = libc::seccomp_notif_resp { id: call.id, val, error, flags };
         // SAFETY: the kernel reads a structure of just this type for this request.

@@ -3,8 +3,8 @@
 //!
 //! It carries out such a call itself, on what it has looked at, and gives its caller the result. So nothing that the
 //! command does to its memory, to links or to names makes it another call than the one that was put down, and what was not
-//! put down is somebody else's work. Where the kernel has to carry it out (something in `/proc`, a terminal, a pipe that
-//! nobody reads yet) that is no longer certain, and the journal says so.
+//! put down is somebody else's work. Where the kernel has to carry it out (something in `/proc`, a terminal that
+//! becomes the caller's) that is no longer certain, and the journal says so.
 //!
 //! What must not be changed is held by mounts and Landlock, which bind the supervisor like the command, and what was
 //! changed is found by [`crate::changes`]. Where another program replaced a file that was mounted on, the supervisor lets the
@@ -49,8 +49,10 @@ const REFUSED: usize = 64;
 const LARGEST_CONFIGURATION: u64 = 1 << 20;
 /// The most paths that are put down as touched.
 const MOST_TOUCHED: usize = 1 << 20;
-/// The most connections that are waited for at once.
+/// The most connections and readers of pipes that are waited for at once.
 const MOST_WAITING: usize = 64;
+/// Time between two looks whether a pipe has a reader.
+const LOOK_FOR_READER: Duration = Duration::from_millis(5);
 /// Maximum number of attempts to open a file that appears or disappears each time.
 const ATTEMPTS: usize = 16;
 /// Time that a call waits for a mount that was taken away, and between two looks at it.
@@ -100,7 +102,7 @@ pub(super) struct Supervisor {
     refused: HashSet<PathBuf>,
     left: u64,
     sockets: SocketPolicy,
-    /// Connections that are waited for.
+    /// Connections and readers of pipes that are waited for.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -167,9 +169,8 @@ pub(super) fn start(
             let _ = supervisor.record(&JournalLine::CarriesOut { roots, except, repositories });
         }
         while let Ok(Some(call)) = listener.next() {
-            if let Some(answer) = supervisor.decide(&listener, &call) {
-                listener.answer(&call, answer);
-            }
+            let answer = supervisor.decide(&listener, &call);
+            listener.answer(&call, answer);
         }
         // Without a supervisor every such call would fail for no reason that a command could see.
         std::process::exit(1);
@@ -258,8 +259,7 @@ impl SupervisedCall<'_> {
 }
 
 impl Supervisor {
-    /// The answer to a call; none where it comes later.
-    fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> Option<CallAnswer> {
+    fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> CallAnswer {
         let call = SupervisedCall { listener, notification, caller: Caller(notification.thread) };
         if notification.call == libc::SYS_connect {
             return self.connect(&call);
@@ -282,7 +282,7 @@ impl Supervisor {
                 }
                 decided => decided,
             };
-            return Some(match decided {
+            return match decided {
                 Ok(answer) => answer,
                 Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
                 Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
@@ -293,7 +293,7 @@ impl Supervisor {
                     continue;
                 }
                 Err(Unresolved::Exposed) => CallAnswer::Fail(Errno::ACCESS),
-            });
+            };
         }
     }
 
@@ -431,7 +431,7 @@ impl Supervisor {
             match found {
                 Target::Existing(_) if is_exclusive => return Err(Errno::EXIST.into()),
                 Target::Existing(found) if creates && found.is_directory() => return Err(Errno::ISDIR.into()),
-                Target::Existing(found) => match self.open_found(call, &found, flags) {
+                Target::Existing(found) => match self.open_found(call, found, flags) {
                     Err(Unresolved::Fails(Errno::NOENT)) if creates => {}
                     opened => return opened,
                 },
@@ -463,7 +463,7 @@ impl Supervisor {
     fn open_found(
         &mut self,
         call: &SupervisedCall<'_>,
-        found: &ResolvedFile,
+        mut found: ResolvedFile,
         flags: OFlags,
     ) -> Result<CallAnswer, Unresolved> {
         let kind = found.kind();
@@ -473,7 +473,7 @@ impl Supervisor {
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
         if writes {
             self.check_writer(call.caller, &found.path)?;
-            self.about_to_change(found, true)?;
+            self.about_to_change(&found, true)?;
         }
         if !self.carries_out {
             return Ok(CallAnswer::Continue);
@@ -486,13 +486,18 @@ impl Supervisor {
                     Some(session) if session.terminal == 0 => return Err(Errno::NXIO.into()),
                     // The terminal of the command, which is this process's as well.
                     Some(session) if session.is_ours() => {}
-                    // Another one, whichever that is.
-                    _ => return Err(Unresolved::CallersOwn),
+                    // Another one.
+                    Some(session) => {
+                        found = call.caller.terminal(session).ok_or(Unresolved::CallersOwn)?;
+                    }
+                    None => return Err(Unresolved::CallersOwn),
                 },
-                // It becomes the caller's terminal.
+                // It becomes the caller's terminal, which only the kernel can do. Where that may carry out nothing that is
+                // named in memory, the caller gets a terminal that is not its session's.
                 number
                     if TERMINALS.contains(&number)
                         && !flags.contains(OFlags::NOCTTY)
+                        && self.for_git.is_empty()
                         && call.caller.session().is_none_or(|session| session.takes_terminal()) =>
                 {
                     return Err(Unresolved::CallersOwn);
@@ -504,16 +509,39 @@ impl Supervisor {
             FileType::Fifo => with |= OFlags::NONBLOCK,
             _ => {}
         }
-        let file = match openat(CWD, found.by_handle(), with, Mode::empty()) {
-            Err(Errno::NXIO) if kind == FileType::Fifo && !flags.contains(OFlags::NONBLOCK) => {
-                return Err(Unresolved::CallersOwn);
-            }
-            opened => opened?,
-        };
         if kind == FileType::Fifo && !flags.contains(OFlags::NONBLOCK) {
-            fcntl_setfl(&file, with.difference(OFlags::NONBLOCK | OFlags::CLOEXEC))?;
+            return match open_pipe(&found, with) {
+                Err(Errno::NXIO) => Ok(self.open_pipe_later(call, found, with, flags)),
+                opened => give(call, opened?, flags),
+            };
         }
-        give(call, file, flags)
+        give(call, openat(CWD, found.by_handle(), with, Mode::empty())?, flags)
+    }
+
+    /// Opens a pipe for writing as soon as somebody reads it.
+    fn open_pipe_later(
+        &self,
+        call: &SupervisedCall<'_>,
+        pipe: ResolvedFile,
+        with: OFlags,
+        flags: OFlags,
+    ) -> CallAnswer {
+        let (listener, notification, caller) = (Arc::clone(call.listener), *call.notification, call.caller);
+        self.answer_later(call, move || {
+            while listener.is_waiting(&notification) {
+                match open_pipe(&pipe, with) {
+                    Err(Errno::NXIO) if caller.has_pending_signal() => return CallAnswer::Fail(Errno::INTR),
+                    Err(Errno::NXIO) => std::thread::sleep(LOOK_FOR_READER),
+                    Err(error) => return CallAnswer::Fail(error),
+                    Ok(file) => {
+                        let given = listener.give(&notification, file, flags.contains(OFlags::CLOEXEC));
+                        return given.map_or_else(CallAnswer::Fail, CallAnswer::Done);
+                    }
+                }
+            }
+            // Nobody is left to be told.
+            CallAnswer::Fail(Errno::INTR)
+        })
     }
 
     fn truncate(&mut self, call: &SupervisedCall<'_>) -> Result<CallAnswer, Unresolved> {
@@ -792,9 +820,9 @@ impl Supervisor {
     }
 
     /// Makes a connection, or says why not. Whoever waits for one is answered later.
-    fn connect(&mut self, call: &SupervisedCall<'_>) -> Option<CallAnswer> {
+    fn connect(&mut self, call: &SupervisedCall<'_>) -> CallAnswer {
         if !self.carries_out {
-            return Some(CallAnswer::Continue);
+            return CallAnswer::Continue;
         }
         let connection = read_address(call.caller, call.argument(1), call.argument(2)).and_then(|address| {
             let connection = self.sockets.connection(call.caller, call.integer(0), &address);
@@ -805,11 +833,13 @@ impl Supervisor {
             connection
         });
         match connection {
-            Ok(connection) if connection.may_block() => self.connect_later(call, connection),
-            Ok(connection) => Some(connected(&connection)),
-            Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => Some(CallAnswer::Fail(error)),
+            Ok(connection) if connection.may_block() => {
+                self.answer_later(call, move || connected(&connection))
+            }
+            Ok(connection) => connected(&connection),
+            Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => CallAnswer::Fail(error),
             // What can't be looked at may lead anywhere.
-            Err(Unresolved::CallersOwn | Unresolved::Exposed) => Some(CallAnswer::Fail(Errno::ACCESS)),
+            Err(Unresolved::CallersOwn | Unresolved::Exposed) => CallAnswer::Fail(Errno::ACCESS),
         }
     }
 
@@ -823,22 +853,27 @@ impl Supervisor {
         }
     }
 
-    fn connect_later(&self, call: &SupervisedCall<'_>, connection: Connection) -> Option<CallAnswer> {
+    /// Has another thread find the answer to a call, for which it may wait.
+    fn answer_later(
+        &self,
+        call: &SupervisedCall<'_>,
+        answer: impl FnOnce() -> CallAnswer + Send + 'static,
+    ) -> CallAnswer {
         let (listener, notification) = (Arc::clone(call.listener), *call.notification);
         let waiting = Arc::clone(&self.waiting);
         if waiting.fetch_add(1, Ordering::SeqCst) >= MOST_WAITING {
             waiting.fetch_sub(1, Ordering::SeqCst);
-            return Some(CallAnswer::Fail(Errno::AGAIN));
+            return CallAnswer::Fail(Errno::AGAIN);
         }
         let wait = move || {
-            listener.answer(&notification, connected(&connection));
+            listener.answer(&notification, answer());
             waiting.fetch_sub(1, Ordering::SeqCst);
         };
         match std::thread::Builder::new().stack_size(64 << 10).spawn(wait) {
-            Ok(_) => None,
+            Ok(_) => CallAnswer::Later,
             Err(_) => {
                 self.waiting.fetch_sub(1, Ordering::SeqCst);
-                Some(CallAnswer::Fail(Errno::AGAIN))
+                CallAnswer::Fail(Errno::AGAIN)
             }
         }
     }
@@ -1123,6 +1158,13 @@ fn names_a_path(call: libc::c_long) -> bool {
 fn give(call: &SupervisedCall<'_>, file: OwnedFd, flags: OFlags) -> Result<CallAnswer, Unresolved> {
     let number = call.listener.give(call.notification, file, flags.contains(OFlags::CLOEXEC))?;
     Ok(CallAnswer::Done(number))
+}
+
+/// Opens a named pipe without waiting, as a file that waits afterwards.
+fn open_pipe(pipe: &ResolvedFile, with: OFlags) -> rustix::io::Result<OwnedFd> {
+    let file = openat(CWD, pipe.by_handle(), with, Mode::empty())?;
+    fcntl_setfl(&file, with.difference(OFlags::NONBLOCK | OFlags::CLOEXEC))?;
+    Ok(file)
 }
 
 fn connected(connection: &Connection) -> CallAnswer {
