@@ -199,6 +199,32 @@ async fn a_command_writes_its_private_copy_whoever_saves_the_file_meanwhile() {
     }
 }
 
+/// A workspace may have more repositories than handles go into one message.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_many_private_copies_is_shown_again() {
+    let fixture = Fixture::new().await;
+    let names: Vec<String> = (0..80).map(|number| format!("ws/src/r{number}")).collect();
+    for name in &names {
+        fs::create_dir_all(fixture.at(name).join(".git")).unwrap();
+        fs::write(fixture.at(name).join(".git/config"), "mine\n").unwrap();
+        fs::write(fixture.at(name).join("copy"), "").unwrap();
+    }
+    let substitute = |name: &String| {
+        let (place, source) = (fixture.at(name).join(".git/config"), fixture.at(name).join("copy"));
+        Substitute { place, source, is_writable: true }
+    };
+    let substitutes = names.iter().map(substitute).collect();
+    let confinement = Confinement { substitutes, ..fixture.confinement() };
+    let line = "touch src/ready; while ! [ -e src/go ]; do sleep 0.01; done; \
+                for r in src/r*; do echo own >>$r/.git/config || echo failed; done";
+    let act = || names.iter().for_each(|name| SAVES[0].1(&fixture.at(name).join(".git/config"), "mine\n"));
+    assert_eq!(meanwhile(&fixture, line, &confinement, act).await, "");
+    for name in &names {
+        let read = |file: &str| fs::read_to_string(fixture.at(name).join(file)).unwrap();
+        assert_eq!((read(".git/config"), read("copy")), ("mine\n".to_owned(), "own\n".to_owned()), "{name}");
+    }
+}
+
 /// An editor's save of a file that the command may read shows there as before, and can't be written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_protected_file_that_others_save_can_be_read() {

@@ -73,6 +73,14 @@ impl HeldPlace {
         self.is_mounted(&place) && mount(&place).is_ok_and(|held| mount(file) == Ok(held))
     }
 
+    /// Returns whether the file of a handle is mounted here.
+    pub(super) fn is_covered_by(&self, cover: &OwnedFd) -> bool {
+        let found = open_place(&self.path.0).and_then(|place| look(&place));
+        let (Ok(found), Ok(cover)) = (found, look(cover)) else { return false };
+        found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+            && (device_of(&found), found.stx_ino) == (device_of(&cover), cover.stx_ino)
+    }
+
     fn is_mounted(&self, handle: &OwnedFd) -> bool {
         let Ok(found) = look(handle) else { return false };
         if !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {

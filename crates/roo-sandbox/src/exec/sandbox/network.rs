@@ -22,8 +22,8 @@ use super::helper_program::{CONNECT, HELPER, Helper, NETWORK};
 
 /// The most ports that are wanted.
 const MOST_PORTS: usize = 64;
-/// The most descriptors that are handed over: the namespaces and the listeners.
-const MOST: usize = MOST_PORTS + 3;
+/// The most descriptors that are handed over at once: the namespaces and the listeners.
+pub(super) const MOST_DESCRIPTORS: usize = MOST_PORTS + 3;
 
 /// Time for a helper that connects. It gives up by itself before: see [`super::joined_network`].
 const CONNECTING: Duration = Duration::from_secs(15);
@@ -193,7 +193,7 @@ fn descriptors_from(
 }
 
 pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -203,7 +203,7 @@ pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) 
 }
 
 pub(super) fn receive(socket: &impl AsFd) -> io::Result<Vec<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let received = rustix::io::retry_on_intr(|| {

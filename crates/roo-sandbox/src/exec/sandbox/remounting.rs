@@ -24,10 +24,8 @@ use rustix::io::Errno;
 
 use super::held_places::{HeldPlace, Hold, Standing, open_place};
 use super::mounts::{Held, attach, clone_tree};
-use super::network::{receive, send};
+use super::network::{MOST_DESCRIPTORS, receive, send};
 
-/// The most copies that are mounted anew.
-const MOST_COPIES: usize = 32;
 /// The longest list of places, in bytes.
 const LONGEST: u32 = 64 << 20;
 /// The longest names come with less.
@@ -48,30 +46,38 @@ pub(super) fn hand_over(socket: &UnixStream, changes: Vec<OwnedFd>, held: &Held)
     let mut stream = socket;
     stream.write_all(&length.to_le_bytes())?;
     stream.write_all(&places)?;
-    let copies = held.copies.iter().take(MOST_COPIES);
-    let handles = [&held.closed_directory, &held.closed_file].into_iter().chain(copies);
-    let first = changes.iter().take(1).map(OwnedFd::as_fd).chain([namespace.as_fd()]);
-    let handles: Vec<BorrowedFd<'_>> = first.chain(handles.map(OwnedFd::as_fd)).collect();
-    send(socket, &handles)
+    stream.write_all(&u32::try_from(held.copies.len()).map_err(io::Error::other)?.to_le_bytes())?;
+    let closed = [held.closed_directory.as_fd(), held.closed_file.as_fd()];
+    let first = changes.iter().take(1).map(OwnedFd::as_fd).chain([namespace.as_fd()]).chain(closed);
+    send(socket, &first.collect::<Vec<_>>())?;
+    let copies: Vec<BorrowedFd<'_>> = held.copies.iter().map(OwnedFd::as_fd).collect();
+    copies.chunks(MOST_DESCRIPTORS).try_for_each(|copies| send(socket, copies))
 }
 
 /// Takes what the other helper hands over and keeps it mounted until that one is gone.
 pub(super) fn keep(socket: &UnixStream) -> io::Result<()> {
     let mut stream = socket;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length).min(LONGEST);
+    let length = read_number(stream)?.min(LONGEST);
     let mut places = vec![0; usize::try_from(length).unwrap_or_default()];
     stream.read_exact(&mut places)?;
+    let number_of_copies = usize::try_from(read_number(stream)?).unwrap_or_default();
     let mut handles = receive(socket)?.into_iter();
     let (Some(changes), Some(namespace), Some(closed_directory), Some(closed_file)) =
         (handles.next(), handles.next(), handles.next(), handles.next())
     else {
         return Err(io::ErrorKind::InvalidData.into());
     };
+    let mut copies = Vec::new();
+    while copies.len() < number_of_copies {
+        let received = receive(socket)?;
+        if received.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        copies.extend(received);
+    }
     let places = serde_json::from_slice(&places)?;
     setns(namespace, CloneFlags::CLONE_NEWNS)?;
-    let held = Held { places, closed_directory, closed_file, copies: handles.collect() };
+    let held = Held { places, closed_directory, closed_file, copies };
     watch(&changes, &held.places);
     let names: BTreeSet<&OsStr> = held.places.iter().flat_map(|place| place.path.0.iter()).collect();
     loop {
@@ -80,6 +86,12 @@ pub(super) fn keep(socket: &UnixStream) -> io::Result<()> {
             return Ok(());
         }
     }
+}
+
+fn read_number(mut stream: &UnixStream) -> io::Result<u32> {
+    let mut number = [0; 4];
+    stream.read_exact(&mut number)?;
+    Ok(u32::from_le_bytes(number))
 }
 
 /// Watches all directories that lead to these places. One that is gone or can't be watched is left out.
@@ -119,7 +131,12 @@ fn have_changed(changes: &OwnedFd, names: &BTreeSet<&OsStr>) -> bool {
 }
 
 fn mount_missing(held: &Held, changes: &OwnedFd) {
-    for place in held.places.iter().filter(|place| place.standing() == Standing::Exposed) {
+    // What could not be shown and is covered instead stays so: another cover would lie on the first.
+    let is_closed = |place: &&HeldPlace| {
+        [&held.closed_directory, &held.closed_file].into_iter().any(|cover| place.is_covered_by(cover))
+    };
+    let exposed = held.places.iter().filter(|place| place.standing() == Standing::Exposed);
+    for place in exposed.filter(|place| !is_closed(place)) {
         // What has been replaced again meanwhile is told by the next event.
         let _ = mount_anew(held, place);
         watch(changes, [place]);
