@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags,
-    fstatvfs, makedev, openat2, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxAttributes,
+    StatxFlags, fstat, fstatvfs, makedev, openat2, statx,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub(super) enum Standing {
     Held,
     /// The command finds what it should not.
     Exposed,
-    /// Nothing is there.
+    /// Nothing is there, or a link.
     Missing,
 }
 
@@ -59,6 +59,8 @@ impl HeldPlace {
     pub(super) fn standing(&self) -> Standing {
         match open_place(&self.path.0) {
             Ok(handle) if self.is_mounted(&handle) => Standing::Held,
+            // Nothing can be mounted on a link, and what it leads to is held where it is.
+            Ok(handle) if is_link(&handle) => Standing::Missing,
             // Within another one that is closed.
             Err(Errno::ACCESS) => Standing::Held,
             Ok(_) => Standing::Exposed,
@@ -105,10 +107,32 @@ pub(super) fn is_read_only(handle: &OwnedFd) -> bool {
     fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
+fn is_link(handle: &OwnedFd) -> bool {
+    fstat(handle).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+}
+
 fn look(handle: &impl AsFd) -> rustix::io::Result<Statx> {
     statx(handle, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::MNT_ID)
 }
 
 fn device_of(found: &Statx) -> u64 {
     makedev(found.stx_dev_major, found.stx_dev_minor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_place_of_a_held_file_exposes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("a");
+        let standing = || HeldPlace { path: JsonPath(path.clone()), hold: Hold::ReadOnly }.standing();
+        assert_eq!(standing(), Standing::Missing);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(standing(), Standing::Exposed);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(directory.path(), &path).unwrap();
+        assert_eq!(standing(), Standing::Missing);
+    }
 }

@@ -146,7 +146,7 @@ fn mount_missing(held: &Held, changes: &OwnedFd) {
 fn mount_anew(held: &Held, place: &HeldPlace) -> rustix::io::Result<()> {
     let target = open_place(&place.path.0)?;
     let closed = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
-        // What it leads to is held where it is.
+        // It came just now.
         FileType::Symlink => return Ok(()),
         FileType::Directory => &held.closed_directory,
         _ => &held.closed_file,
