@@ -183,6 +183,39 @@ async fn threads_and_many_processes_at_once_are_all_seen() {
     }
 }
 
+#[tokio::test]
+async fn of_what_git_keeps_only_what_steers_it_is_kept_as_it_was() {
+    let fixture = Fixture::new().await;
+    let object = "0123456789abcdef0123456789abcdef012345";
+    for name in [
+        "modules/m/HEAD",
+        "modules/m/config",
+        "modules/m/hooks/pre-commit",
+        "modules/m/index",
+        "annex/objects/a/b",
+        &format!("modules/m/objects/ab/{object}"),
+        &format!("lfs/objects/ab/cd/{object}{object}"),
+    ] {
+        let path = fixture.at("ws/.git").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "text").unwrap();
+    }
+    let git = vec![fixture.at("ws/.git")];
+    let capture = Capture { except: git.clone(), repositories: git, ..fixture.capture() };
+    let directory = capture.directory.clone();
+    let confinement = Confinement { capture: Some(capture), ..fixture.confinement() };
+    let removed = fixture.run(&fixture.command("find .git -type f -delete"), &confinement).await.unwrap();
+    assert_eq!(removed, (Status::Code(0), String::new()));
+    let expected = [
+        ".git/annex/objects/a/b - 644",
+        ".git/modules/m/HEAD text 644",
+        ".git/modules/m/config text 644",
+        ".git/modules/m/hooks/pre-commit text 644",
+        ".git/modules/m/index - 644",
+    ];
+    assert_eq!(kept(&fixture, &Journal::read(&directory).unwrap()), expected);
+}
+
 /// Where git may write protected files, no call is left to the kernel.
 fn open_for_git(fixture: &Fixture) -> Confinement {
     let for_git = vec![fixture.at("ws/AGENTS.md")];

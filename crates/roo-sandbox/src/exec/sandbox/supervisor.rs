@@ -43,6 +43,8 @@ use super::notifications::{CallAnswer, FCHMODAT2, Listener, Notification, SETXAT
 const LARGEST: u64 = 8 << 20;
 /// The most that is kept of one command, in bytes.
 const TOTAL: u64 = 512 << 20;
+/// The same of what git keeps.
+const TOTAL_OF_GIT: u64 = 64 << 20;
 /// The most paths that a command is told it may not write.
 const REFUSED: usize = 64;
 /// The largest git configuration, in bytes.
@@ -100,7 +102,9 @@ pub(super) struct Supervisor {
     /// Directories that were moved, or were to be: what the kernel makes of a call is not seen.
     moved: HashMap<Identity, MovedDirectory>,
     refused: HashSet<PathBuf>,
+    /// What may still be kept, in bytes.
     left: u64,
+    left_for_git: u64,
     sockets: SocketPolicy,
     /// Connections and readers of pipes that are waited for.
     waiting: Arc<AtomicUsize>,
@@ -149,6 +153,7 @@ pub(super) fn start(
         moved: HashMap::new(),
         refused: HashSet::new(),
         left: TOTAL,
+        left_for_git: TOTAL_OF_GIT,
         sockets,
         waiting: Arc::default(),
     };
@@ -946,15 +951,19 @@ impl Supervisor {
     }
 
     fn capture(&mut self, found: &ResolvedFile, original: PathBuf, with_content: bool) -> io::Result<()> {
+        let (left, is_wanted) = match self.is_in_roots(&found.path) {
+            true => (&mut self.left, true),
+            false => (&mut self.left_for_git, may_have_to_be_restored(&found.path)),
+        };
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let mut image = BeforeImage::from_stat(original.clone(), &found.stat);
         let kind = found.kind();
         image.keeps_content = !with_content;
         match kind {
-            FileType::RegularFile if with_content && image.size <= LARGEST.min(self.left) => {
+            FileType::RegularFile if with_content && is_wanted && image.size <= LARGEST.min(*left) => {
                 let copied = writer.copy(&found.reopen()?, image.size)?;
                 image.content = Some(copied);
-                self.left -= copied.1;
+                *left -= copied.1;
             }
             FileType::Symlink => {
                 let target = readlinkat(&found.handle, "", Vec::new())?;
@@ -1070,10 +1079,13 @@ impl Supervisor {
         self.fixed.iter().any(|fixed| fixed.starts_with(path))
     }
 
+    fn is_in_roots(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+            && !self.except.iter().any(|except| path.starts_with(except))
+    }
+
     fn is_tracked(&self, path: &Path) -> bool {
-        let is_kept = self.roots.iter().any(|root| path.starts_with(root))
-            && !self.except.iter().any(|except| path.starts_with(except));
-        is_kept
+        self.is_in_roots(path)
             || self
                 .repositories
                 .iter()
@@ -1082,23 +1094,22 @@ impl Supervisor {
 
     /// Returns whether a path may steer a repository in a directory: a `.git`, or one without.
     fn may_steer_git(&self, place: &Path, path: &Path) -> bool {
-        may_steer_dot_git(path) || self.may_steer_bare_repository(place, path)
+        !is_git_object(path) && (may_steer_dot_git(path) || self.may_steer_bare_repository(place, path))
     }
 
     /// Returns whether a path in a directory is one of those that make any directory a repository, or may steer one that is
     /// made: that has a `HEAD`, or had one that the command touched.
     fn may_steer_bare_repository(&self, place: &Path, path: &Path) -> bool {
-        let is = |name: &OsStr, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
         let has_head = |git: &Path| {
             let head = git.join("HEAD");
             self.touched.contains_key(&head) || identity_of(&head).is_some()
         };
         let mut above = path.ancestors().take_while(|above| above.starts_with(place) && *above != place);
-        path.file_name().is_some_and(|name| is(name, REPOSITORY_PARTS))
+        path.file_name().is_some_and(|name| is_one_of(name, REPOSITORY_PARTS))
             || above.any(|inner| {
                 let Some((name, git)) = inner.file_name().zip(inner.parent()) else { return false };
                 let above_objects = git.parent().filter(|_| name == "info" && git.ends_with("objects"));
-                is(name, STEERING) && (has_head(git) || above_objects.is_some_and(has_head))
+                is_one_of(name, STEERING) && (has_head(git) || above_objects.is_some_and(has_head))
             })
     }
 
@@ -1211,6 +1222,29 @@ const REPOSITORY_PARTS: &[&str] = &["HEAD", "commondir", "objects", "refs"];
 const STEERING: &[&str] =
     &["config", "config.worktree", "gitdir", "hooks", "info", "rebase-merge", "sequencer"];
 
+fn is_one_of(name: &OsStr, known: &[&str]) -> bool {
+    known.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Returns whether a path of a repository, whose `.git` is a part of it or not, may be that of a file whose earlier content is
+/// needed at the end. What git keeps besides may be large, and is many.
+fn may_have_to_be_restored(path: &Path) -> bool {
+    path.ends_with(".git")
+        || path.file_name().is_some_and(|name| is_one_of(name, REPOSITORY_PARTS))
+        || path.components().any(|name| is_one_of(name.as_os_str(), STEERING))
+}
+
+/// Returns whether a path has the name that git, or its extension for large files, gives an object or a pack of them. Such a file
+/// steers nothing, wherever it is.
+fn is_git_object(path: &Path) -> bool {
+    let mut names = path.components().rev().map(|name| name.as_os_str().as_encoded_bytes());
+    let (Some(name), Some(directory)) = (names.next(), names.next()) else { return false };
+    let is_hexadecimal = |text: &[u8]| text.iter().all(u8::is_ascii_hexdigit);
+    let is_loose =
+        name.len() >= 38 && is_hexadecimal(name) && directory.len() == 2 && is_hexadecimal(directory);
+    is_loose || (directory == b"pack" && name.starts_with(b"pack-"))
+}
+
 /// Returns whether a path is that of a `.git`, or of something in it that may steer git: programs that it runs, and where
 /// it takes contents and settings from.
 fn may_steer_dot_git(path: &Path) -> bool {
@@ -1243,4 +1277,30 @@ fn replace_configuration(source: &ResolvedFile, copy: &OwnedFd) -> io::Result<()
     let copy = format!("/proc/self/fd/{}", copy.as_raw_fd());
     File::from(openat(CWD, copy, flags, Mode::empty())?).write_all(&text)?;
     Ok(unlinkat(CWD, &source.path, AtFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_git_are_known_by_their_names() {
+        let object = "0123456789abcdef0123456789abcdef012345";
+        let large = object.repeat(2);
+        for path in [
+            format!("/w/.git/modules/m/objects/ab/{object}"),
+            format!("/w/.git/lfs/objects/ab/cd/{large}"),
+            "/w/.git/modules/m/objects/pack/pack-ab.idx".to_owned(),
+        ] {
+            assert!(is_git_object(Path::new(&path)), "{path}");
+        }
+        for path in [
+            format!("/w/.git/modules/m/objects/ab/{object}/config"),
+            format!("/w/.git/modules/{object}"),
+            "/w/.git/modules/m/objects/ab/HEAD".to_owned(),
+            "/w/.git/modules/pack/config".to_owned(),
+        ] {
+            assert!(!is_git_object(Path::new(&path)), "{path}");
+        }
+    }
 }
