@@ -555,6 +555,27 @@ fn what_others_do_with_git_while_a_command_runs_stays() {
 }
 
 #[test]
+fn what_others_do_meanwhile_in_a_work_tree_of_a_bare_repository_stays() {
+    let workshop = repository();
+    let line = "echo two >a.txt && git commit -qam second && git clone -q --bare . ../home/own.git && rm -rf .git a.txt .gitignore && \
+                git -C ../home/own.git worktree add -q \"$PWD\" main";
+    assert_eq!(workshop.shell_in("agent", line), (0, String::new()));
+    let act = || {
+        let line = "GIT_SEQUENCE_EDITOR='sed -i -e \"1i break\" -e \"\\$a exec echo ran >ran\"' git rebase -q -i HEAD~1 && \
+                    git worktree add -q ../theirs";
+        let (code, text) = workshop.shell_in("agent", line);
+        assert_eq!(code, 0, "{text}");
+    };
+    let told = workshop.agent_after(act, "echo x >made.txt");
+    assert!(told.contains("Exit code: 0") && !told.contains("undone"), "{told}");
+    let told = workshop.agent("echo 'exec evil' >>$(git rev-parse --git-path rebase-merge/git-rebase-todo)");
+    assert!(told.contains("were undone") && told.contains("exec evil"), "{told}");
+    let left =
+        "GIT_EDITOR=true git rebase --continue >/dev/null 2>&1; cat ran; git -C ../theirs log -1 --format=%s";
+    assert_eq!(workshop.shell_in("agent", left).1, "ran\nsecond\n");
+}
+
+#[test]
 fn beside_git_no_program_writes_protected_files() {
     let workshop = branches_with_protected_files();
     let held = || workshop.shell_in("agent", PROTECTED).1;

@@ -232,11 +232,10 @@ impl Journal {
         !is_touched && self.is_complete_at(path)
     }
 
-    /// Returns whether it is certain that the command changed nothing at a place in a `.git` or below it. The place is one
-    /// of what steers git, and not of its history.
+    /// Returns whether it is certain that the command changed nothing at a place in a git directory or below it. The place is
+    /// one of what steers git, and not of its history.
     pub fn has_left_git_alone(&self, place: &Path) -> bool {
-        let is_put_down = self.repositories.iter().any(|git| place.starts_with(git))
-            && place.components().any(|name| name.as_os_str() == ".git");
+        let is_put_down = self.repositories.iter().any(|git| place.starts_with(git));
         is_put_down && !self.has_touched_below(place) && !self.has_touched_around(place)
     }
 
