@@ -81,7 +81,9 @@ pub(crate) use edit::{Edit, FileBefore, of_masked, shown as shown_edit};
 pub use escaped::decode_command;
 pub use gate::{Gate, GateOutcome};
 pub(crate) use gate::{Tool, own_command};
-pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange, WorkTreesBefore};
+pub use git::{
+    GitGuard, GitOutcome, MadeRepositories, Signing, SigningMethod, WithheldGitChange, WorkTreesBefore,
+};
 pub use hook_decision::{HookMessages, real_path, stopped};
 pub use in_flight::{CommandTurn, InFlightCommands};
 pub(crate) use intent::{refuse as refuse_intent, require_for_server as require_intent_for_server};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::policy::{
-    Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork,
-    Watch, WithheldGitChange, WorkTreesBefore,
+    Captured, CommandTurn, Confined, GitGuard, GitOutcome, GitUse, MadeRepositories, Signing, SigningMethod,
+    TaskNetwork, Watch, WithheldGitChange, WorkTreesBefore,
 };
 use crate::tool_run::{BinaryContents, FileDetails};
 use roo_durable::LARGEST_CONTENT;
@@ -151,12 +151,24 @@ impl Before {
         self.captured.is_some() || self.stage.is_some()
     }
 
-    /// Returns the git directories that came up by the command, which still runs, and may not stay as they are now.
-    pub(super) async fn unfit_repositories(&self) -> BTreeSet<PathBuf> {
-        let Some(captured) = &self.captured else { return BTreeSet::new() };
-        let (directory, git) = (captured.bounds.directory.clone(), Arc::clone(&self.git));
-        let look = move || Journal::read(&directory).map(|journal| git.unfit(&journal)).unwrap_or_default();
-        roo_durable::spawn_blocking(look).await.unwrap_or_default()
+    /// What the journal is to tell of repositories that the command makes; none where there is no journal.
+    pub(super) fn made_repositories(&self) -> Option<MadeRepositories> {
+        let captured = self.captured.as_ref()?;
+        Some(MadeRepositories::new(captured.bounds.directory.clone()))
+    }
+
+    /// Returns the git directories that came up by the command, which still runs, and may not stay as they are now, with what
+    /// the next look begins with.
+    pub(super) async fn unfit_repositories(
+        &self,
+        mut made: MadeRepositories,
+    ) -> Option<(MadeRepositories, BTreeSet<PathBuf>)> {
+        let git = Arc::clone(&self.git);
+        let look = move || {
+            let unfit = git.unfit(&mut made);
+            (made, unfit)
+        };
+        roo_durable::spawn_blocking(look).await.ok()
     }
 
     /// The bounds of the command.

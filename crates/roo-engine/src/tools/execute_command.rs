@@ -471,16 +471,20 @@ impl Run {
 /// Waits until a command in the background has had a git repository for some seconds that may not stay. Other commands are
 /// judged at their end, which is near.
 async fn has_unfit_repository(watched: Option<&Before>, running: &RunningCommand, context: &ToolContext) {
-    let Some(before) = watched else { return std::future::pending().await };
+    let made = watched.and_then(|before| Some((before, before.made_repositories()?)));
+    let Some((before, mut made)) = made else { return std::future::pending().await };
     let mut known = BTreeSet::new();
     loop {
         sleep(LOOK).await;
         if context.background.get(&running.id).is_some() {
-            let found = before.unfit_repositories().await;
+            // Only a defect ends a look otherwise, and then the end of the command is judged.
+            let Some((again, found)) = before.unfit_repositories(made).await else {
+                return std::future::pending().await;
+            };
             if !found.is_disjoint(&known) {
                 return;
             }
-            known = found;
+            (made, known) = (again, found);
         }
     }
 }

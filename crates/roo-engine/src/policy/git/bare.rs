@@ -95,6 +95,11 @@ pub(super) fn makes_repository(git: &Path, path: &Path) -> bool {
     PARTS.iter().any(|name| path == git.join(name))
 }
 
+/// Returns whether a path has the name of one of those.
+pub(super) fn is_part(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| PARTS.iter().any(|part| name.eq_ignore_ascii_case(part)))
+}
+
 /// Returns whether a directory is that of a linked work tree, in the repository that it names.
 fn is_work_tree_of_bare(git: &Path) -> bool {
     let common = || git.join(read_regular(&git.join("commondir"), LARGEST).ok()?.trim()).canonicalize().ok();

@@ -15,6 +15,8 @@ use roo_sandbox::exec::sandbox::{BeforeImage, Journal};
 
 /// The most names that are looked at where it is not known which were touched.
 const MOST: usize = 200_000;
+/// The same in directories that were moved.
+const MOST_MOVED: usize = 1_000_000;
 /// How much older than the command a file may seem that it wrote: the kernel's clock for files ticks.
 const TICK: Duration = Duration::from_millis(20);
 /// Files of a git directory that make git run programs, or take contents and settings from elsewhere, but for its
@@ -29,7 +31,7 @@ const STEERING: &[&str] = &[
 ];
 
 /// What was touched in build output: by the `.git`, the paths in it; that itself where it came up.
-pub(super) type TouchedGit = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+type TouchedGit = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
 impl GitGuard {
     /// Puts away what a command that began then has made of repositories in these directories and may not stay, and puts back
@@ -44,7 +46,14 @@ impl GitGuard {
         let mut outcome = GitOutcome::default();
         let before = ImagesBefore::new(journal);
         let mut made = Vec::new();
-        for (git, paths) in touched(directories, begun, journal) {
+        let (brought, unsearched) = FoundRepositories::brought(directories, begun, journal);
+        let because = "it holds too many files to look for git repositories in all of it".to_owned();
+        outcome.failed.extend(unsearched.map(|directory| (directory, because)));
+        let mut touched = touched(directories, journal);
+        for git in brought.dot_git {
+            touched.entry(git.clone()).or_default().insert(git);
+        }
+        for (git, paths) in touched {
             if paths.contains(&git) {
                 made.extend(git.symlink_metadata().is_ok().then_some(((), git)));
             } else {
@@ -54,7 +63,9 @@ impl GitGuard {
         for ((), git, because) in self.judge_new(made) {
             self.put_away(&git, because, store, &mut outcome);
         }
-        outcome.and(self.settle_bare(&touched_bare(directories, begun, journal), journal, store))
+        let mut touched = touched_bare(directories, journal);
+        touched.extend(brought.bare.into_iter().map(|git| (git.join("HEAD"), false)));
+        outcome.and(self.settle_bare(&touched, journal, store))
     }
 
     /// Settles a repository that was there before.
@@ -165,88 +176,77 @@ fn holds_only_samples(hooks: &Path) -> bool {
     names.all(|path| path.extension() == Some(OsStr::new("sample")))
 }
 
-/// Finds what a command touched of repositories in these directories.
-fn touched(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> TouchedGit {
-    let mut found = touched_by(directories, journal);
-    if !journal.is_complete() {
-        let mut left = MOST;
-        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
-        for directory in directories {
-            for git in repositories_below(directory, &mut left).into_iter().filter(|git| is_newer(git, since))
-            {
-                found.entry(git.clone()).or_default().insert(git);
-            }
-        }
-    }
-    found
-}
-
-/// What a journal tells of that.
-pub(super) fn touched_by(directories: &[PathBuf], journal: &Journal) -> TouchedGit {
+/// What a journal tells of repositories with a `.git` in these directories.
+fn touched(directories: &[PathBuf], journal: &Journal) -> TouchedGit {
     let mut found = TouchedGit::new();
-    let mut add = |git: PathBuf, path: PathBuf| _ = found.entry(git).or_default().insert(path);
-    let mut left = MOST;
-    let is_inside = |path: &Path| directories.iter().any(|directory| path.starts_with(directory));
-    for (path, all) in journal.touched().filter(|(path, _)| is_inside(path)) {
-        match path.ancestors().filter(|above| above.ends_with(".git")).last() {
-            Some(git) => add(git.to_owned(), path.to_owned()),
-            None if all => {
-                for git in repositories_below(path, &mut left) {
-                    add(git.clone(), git);
-                }
-            }
-            None => {}
+    for (path, _) in journal.touched().filter(|(path, _)| is_in(path, directories)) {
+        if let Some(git) = dot_git(path) {
+            found.entry(git.to_owned()).or_default().insert(path.to_owned());
         }
     }
     found
 }
 
-/// Finds what a command touched in these directories that may belong to repositories without a `.git`, each path with whether
-/// something was there before.
-fn touched_bare(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> Vec<(PathBuf, bool)> {
+/// The same of those without, each path with whether something was there before.
+fn touched_bare(directories: &[PathBuf], journal: &Journal) -> Vec<(PathBuf, bool)> {
     let was_there: HashSet<&Path> = journal.images.iter().map(|image| image.path.as_path()).collect();
-    let is_inside = |path: &Path| directories.iter().any(|directory| path.starts_with(directory));
-    let mut found = Vec::new();
-    let mut left = MOST;
-    let mut made_below = |directory: &Path| {
-        let made = bare_repositories_below(directory, &mut left).into_iter();
-        made.map(|git| (git.join("HEAD"), false)).collect::<Vec<_>>()
-    };
-    for (path, all) in journal.touched().filter(|(path, _)| is_inside(path)) {
-        let was_there = was_there.contains(path);
-        if was_there || path.symlink_metadata().is_ok() {
-            found.push((path.to_owned(), was_there));
-        }
-        if all {
-            found.extend(made_below(path));
-        }
-    }
-    if !journal.is_complete() {
-        let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
-        let below = directories.iter().flat_map(|directory| made_below(directory));
-        found.extend(below.filter(|(head, _)| head.parent().is_some_and(|git| is_newer(git, since))));
-    }
-    found
+    let touched = journal.touched().filter(|(path, _)| is_in(path, directories));
+    let touched = touched.map(|(path, _)| (path.to_owned(), was_there.contains(path)));
+    touched.filter(|(path, was_there)| *was_there || path.symlink_metadata().is_ok()).collect()
 }
 
-/// The `.git` below a directory, as far as `left` more names go.
-fn repositories_below(directory: &Path, left: &mut usize) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    walk(directory, left, |directory, names| {
-        found.extend(names.contains(OsStr::new(".git")).then(|| directory.join(".git")));
-    });
-    found
+fn is_in(path: &Path, directories: &[PathBuf]) -> bool {
+    directories.iter().any(|directory| path.starts_with(directory))
 }
 
-/// The repositories without a `.git` below a directory, or that one itself, as far as `left` more names go.
-fn bare_repositories_below(directory: &Path, left: &mut usize) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    walk(directory, left, |directory, names| {
-        let has = |name: &str| names.contains(OsStr::new(name));
-        let is_repository = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));
-        found.extend(is_repository.then(|| directory.to_owned()));
-    });
-    found
+/// The outermost `.git` that a path is or is in.
+pub(super) fn dot_git(path: &Path) -> Option<&Path> {
+    path.ancestors().filter(|above| above.ends_with(".git")).last()
+}
+
+/// Repositories that were found in directories, whoever made them.
+#[derive(Default)]
+pub(super) struct FoundRepositories {
+    /// Each `.git`.
+    pub(super) dot_git: Vec<PathBuf>,
+    /// The directories of those without.
+    pub(super) bare: Vec<PathBuf>,
+}
+
+impl FoundRepositories {
+    /// Those that came into these directories with a directory that was moved; and where the journal is not complete, all that are
+    /// newer than the command. Gives besides a directory that holds too many names to look at them all.
+    fn brought(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> (Self, Option<PathBuf>) {
+        let (mut found, mut unsearched) = (Self::default(), None);
+        let mut left = MOST_MOVED;
+        let moved = journal.touched().filter(|(path, all)| *all && is_in(path, directories));
+        for (moved, _) in moved.filter(|(path, _)| dot_git(path).is_none()) {
+            found.add_below(moved, &mut left);
+            if left == 0 {
+                unsearched = Some(moved.to_owned());
+                break;
+            }
+        }
+        if !journal.is_complete() {
+            let mut all = Self::default();
+            let mut left = MOST;
+            directories.iter().for_each(|directory| all.add_below(directory, &mut left));
+            let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
+            found.dot_git.extend(all.dot_git.into_iter().filter(|git| is_newer(git, since)));
+            found.bare.extend(all.bare.into_iter().filter(|git| is_newer(git, since)));
+        }
+        (found, unsearched)
+    }
+
+    /// Adds those in a directory or below it, as far as `left` more names go.
+    pub(super) fn add_below(&mut self, directory: &Path, left: &mut usize) {
+        walk(directory, left, |directory, names| {
+            let has = |name: &str| names.contains(OsStr::new(name));
+            self.dot_git.extend(has(".git").then(|| directory.join(".git")));
+            let is_bare = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));
+            self.bare.extend(is_bare.then(|| directory.to_owned()));
+        });
+    }
 }
 
 /// Visits a directory and those below it with the names in each, but for what is in a `.git`, as far as `left` more names go.

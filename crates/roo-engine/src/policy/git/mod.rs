@@ -32,3 +32,4 @@ pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
 pub(super) use hooks::{HookDirectories, generated_hooks};
 pub(super) use known_commits::KnownCommits;
+pub use unfit::MadeRepositories;

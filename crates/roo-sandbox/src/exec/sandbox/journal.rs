@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
@@ -152,16 +152,65 @@ pub struct Journal {
     touched: HashMap<PathBuf, bool>,
     /// Files with several names that it touched.
     touched_files: HashSet<(u64, u64)>,
-    /// Directories below which that is complete.
-    complete_below: Vec<PathBuf>,
+    /// Directories below which the supervisor has put down everything that it carried out.
+    roots: Vec<PathBuf>,
     /// Directories that are not recorded.
     except: Vec<PathBuf>,
-    /// Directories below which it is complete of what steers git directories.
+    /// Directories below which it has put down what steers git directories.
     repositories: Vec<PathBuf>,
-    /// True if the supervisor carried out all that it was told of.
-    is_complete: bool,
     /// True if the supervisor carried out calls at all.
     is_carried_out: bool,
+    /// True if it left some to the kernel, or if not all of the journal can be read.
+    is_broken: bool,
+}
+
+/// A journal that is read while it grows.
+#[derive(Debug)]
+pub struct JournalReader {
+    directory: PathBuf,
+    /// Bytes that have been read.
+    position: u64,
+    is_broken: bool,
+}
+
+impl JournalReader {
+    /// Nothing is read yet of the journal in the directory of a capture.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, position: 0, is_broken: false }
+    }
+
+    /// Reads what has come up since; nothing where there is no journal.
+    ///
+    /// # Errors
+    /// When it is there and can't be read.
+    pub fn read_on(&mut self) -> io::Result<Journal> {
+        let mut journal = Journal { is_broken: self.is_broken, ..Journal::default() };
+        let mut file = match File::open(self.directory.join(NAME)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journal),
+            Err(error) => return Err(error),
+        };
+        if self.is_broken || file.metadata()?.len() <= self.position {
+            return Ok(journal);
+        }
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(self.position))?;
+        file.take((LONGEST + 1).saturating_sub(self.position)).read_to_end(&mut bytes)?;
+        journal.is_broken |= self.position + bytes.len() as u64 > LONGEST;
+        // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
+        for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            self.position += line.len() as u64;
+            match serde_json::from_slice(line) {
+                Ok(line) => journal.add(line),
+                Err(_) => {
+                    journal.is_broken = true;
+                    break;
+                }
+            }
+        }
+        self.is_broken = journal.is_broken;
+        Ok(journal)
+    }
 }
 
 impl Journal {
@@ -170,56 +219,54 @@ impl Journal {
     /// # Errors
     /// When it is there and can't be read.
     pub fn read(directory: &Path) -> io::Result<Self> {
-        let mut journal = Self::default();
-        let open = |name: &str| match File::open(directory.join(name)) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let contents = match File::open(directory.join(CONTENTS)) {
+            Ok(contents) => Some(contents),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
         };
-        let Some(file) = open(NAME)? else { return Ok(journal) };
-        journal.contents = open(CONTENTS)?;
-        let mut bytes = Vec::new();
-        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
-        let mut is_broken = bytes.len() as u64 > LONGEST;
-        // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
-        for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-            match serde_json::from_slice(line) {
-                Ok(JournalLine::Before(image)) => journal.images.push(*image),
-                Ok(JournalLine::MovedDirectory { from, to, device, inode }) => journal
-                    .moved_directories
-                    .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
-                Ok(JournalLine::Refused { path }) => journal.refused.push(path.0),
-                Ok(JournalLine::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
-                Ok(JournalLine::Touched { path, all, file }) => {
-                    *journal.touched.entry(path.0).or_default() |= all;
-                    journal.touched_files.extend(file);
-                }
-                Ok(JournalLine::CarriesOut { roots, except, repositories }) => {
-                    let paths = |places: Vec<JsonPath>| places.into_iter().map(|place| place.0).collect();
-                    journal.complete_below = paths(roots);
-                    journal.except = paths(except);
-                    journal.repositories = paths(repositories);
-                    journal.is_complete = true;
-                    journal.is_carried_out = true;
-                }
-                Ok(JournalLine::LeftToKernel) => is_broken = true,
-                Err(_) => {
-                    is_broken = true;
-                    break;
-                }
+        Ok(Self { contents, ..JournalReader::new(directory.to_owned()).read_on()? })
+    }
+
+    fn add(&mut self, line: JournalLine) {
+        match line {
+            JournalLine::Before(image) => self.images.push(*image),
+            JournalLine::MovedDirectory { from, to, device, inode } => self
+                .moved_directories
+                .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
+            JournalLine::Refused { path } => self.refused.push(path.0),
+            JournalLine::RefusedSocket { path } => self.refused_sockets.push(path.0),
+            JournalLine::Touched { path, all, file } => {
+                *self.touched.entry(path.0).or_default() |= all;
+                self.touched_files.extend(file);
             }
+            JournalLine::CarriesOut { roots, except, repositories } => {
+                let paths = |places: Vec<JsonPath>| places.into_iter().map(|place| place.0).collect();
+                self.roots = paths(roots);
+                self.except = paths(except);
+                self.repositories = paths(repositories);
+                self.is_carried_out = true;
+            }
+            JournalLine::LeftToKernel => self.is_broken = true,
         }
-        if is_broken {
-            journal.complete_below.clear();
-            journal.repositories.clear();
-            journal.is_complete = false;
+    }
+
+    /// Adds what was touched by a later part of the same journal, and how complete it is.
+    pub fn add_touched(&mut self, later: Self) {
+        for (path, all) in later.touched {
+            *self.touched.entry(path).or_default() |= all;
         }
-        Ok(journal)
+        self.touched_files.extend(later.touched_files);
+        if later.is_carried_out {
+            (self.roots, self.except) = (later.roots, later.except);
+            (self.repositories, self.is_carried_out) = (later.repositories, true);
+        }
+        self.is_broken |= later.is_broken;
     }
 
     /// Returns whether everything that the command touched at a place is known.
     pub(crate) fn is_complete_at(&self, path: &Path) -> bool {
-        self.complete_below.iter().any(|root| path.starts_with(root))
+        self.is_complete()
+            && self.roots.iter().any(|root| path.starts_with(root))
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
@@ -236,7 +283,7 @@ impl Journal {
     /// one of what steers git, and not of its history.
     pub fn has_left_git_alone(&self, place: &Path) -> bool {
         let is_put_down = self.repositories.iter().any(|git| place.starts_with(git));
-        is_put_down && !self.has_touched_below(place) && !self.has_touched_around(place)
+        self.is_complete() && is_put_down && !self.has_touched_below(place) && !self.has_touched_around(place)
     }
 
     /// Returns whether the command touched a directory above a path with all that is in it.
@@ -261,7 +308,7 @@ impl Journal {
 
     /// Returns whether the supervisor has put down all that the command did of what it was to put down.
     pub fn is_complete(&self) -> bool {
-        self.is_complete
+        self.is_carried_out && !self.is_broken
     }
 
     /// Returns whether the supervisor carried out the command's calls, but for those that it left to the kernel.
@@ -336,5 +383,42 @@ mod tests {
         assert_eq!(journal.content(&image).unwrap(), b"old text");
         assert_eq!(journal.moved_directories, [MovedDirectory { from, to, identity: (1, 2) }]);
         assert_eq!(journal.refused, [path_of(b"/x\xff".to_vec())]);
+    }
+
+    #[test]
+    fn a_journal_that_grows_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut reader = JournalReader::new(directory.path().to_owned());
+        assert!(!reader.read_on().unwrap().is_complete());
+        let handle = rustix::fs::open(directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let mut writer = Writer::new(handle).unwrap();
+        let places = |name: &str| vec![JsonPath(name.into())];
+        let begun = JournalLine::CarriesOut {
+            roots: places("/w"),
+            except: places("/w/.git"),
+            repositories: places("/w/.git"),
+        };
+        writer.add(&begun).unwrap();
+        let touched =
+            |name: &str| JournalLine::Touched { path: JsonPath(name.into()), all: false, file: None };
+        writer.add(&touched("/w/a")).unwrap();
+        let mut line = serde_json::to_vec(&touched("/w/.git/worktrees/b/HEAD")).unwrap();
+        line.push(b'\n');
+        let (begin, end) = line.split_at(20);
+        writer.journal.write_all(begin).unwrap();
+        let paths =
+            |journal: &Journal| journal.touched().map(|(path, _)| path.to_owned()).collect::<Vec<_>>();
+        let mut journal = reader.read_on().unwrap();
+        assert_eq!((paths(&journal), journal.is_complete()), (vec!["/w/a".into()], true));
+        assert!(journal.has_left_git_alone(Path::new("/w/.git/worktrees/b")));
+        writer.journal.write_all(end).unwrap();
+        let later = reader.read_on().unwrap();
+        assert_eq!(paths(&later), [PathBuf::from("/w/.git/worktrees/b/HEAD")]);
+        journal.add_touched(later);
+        assert!(!journal.has_left_git_alone(Path::new("/w/.git/worktrees/b")));
+        writer.add(&JournalLine::LeftToKernel).unwrap();
+        journal.add_touched(reader.read_on().unwrap());
+        journal.add_touched(reader.read_on().unwrap());
+        assert!(!journal.is_complete() && !journal.has_left_alone(Path::new("/w/b"), None));
     }
 }

@@ -75,7 +75,7 @@ pub use confinement::{Capture, Confinement, ConfinementError, Limits, Network, S
 pub use credentials::{credentials, never_granted};
 pub use helper_program::Helper;
 pub use helper_protocol::{Active, LeftRunning, Mechanism};
-pub use journal::{BeforeImage, Journal, MovedDirectory};
+pub use journal::{BeforeImage, Journal, JournalReader, MovedDirectory};
 pub use network::PrivateNetwork;
 pub use probe::{Level, Probe, Required, Sandbox};
 pub use proxy_command::git_ssh_command;
