@@ -625,21 +625,18 @@ fn pair_moves(changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.what == What::Created) {
         let moved = file(&change.after)
             .and_then(|(device, inode)| gone.get(&(change.root, device, inode)))
-            .filter(|(_, before)| has_same_content(before.as_ref(), change.after.as_ref()));
+            .filter(|(_, before)| is_moved(before.as_ref(), change.after.as_ref()));
         change.renamed_from = moved.map(|(from, _)| from.clone());
     }
 }
 
-/// Compares two states of a file by digest, or by what a move keeps where a digest is not known.
-pub(super) fn has_same_content(before: Option<&State>, after: Option<&State>) -> bool {
+/// Returns whether a file that went, and one with the same number that came up, are the same one by what a move keeps. A new file
+/// may have the number of one that was removed.
+pub(super) fn is_moved(before: Option<&State>, after: Option<&State>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
-    match (before.digest, after.digest) {
-        (Some(before), Some(after)) => before == after,
-        _ => {
-            let kept = |state: &State| state.print.map(|print| (print.size, print.modified));
-            kept(before) == kept(after)
-        }
-    }
+    let kept = |state: &State| state.print.map(|print| (print.size, print.modified));
+    let is_other = before.digest.zip(after.digest).is_some_and(|(before, after)| before != after);
+    !is_other && kept(before) == kept(after)
 }
 
 #[cfg(test)]
@@ -673,6 +670,7 @@ mod tests {
         assert!(moved(state(7, 1, Some("one")), state(7, 1, Some("one"))));
         assert!(moved(state(7, 1, Some("one")), state(7, 1, None)));
         assert!(!moved(state(7, 1, Some("one")), state(7, 2, Some("two"))));
+        assert!(!moved(state(7, 1, Some("one")), state(7, 2, Some("one"))));
         assert!(!moved(state(7, 1, None), state(7, 2, Some("two"))));
         assert!(!moved(state(7, 1, Some("one")), state(8, 1, Some("one"))));
     }

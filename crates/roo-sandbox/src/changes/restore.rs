@@ -16,7 +16,7 @@ use rustix::fs::{
 use super::difference::{Change, Changes, What};
 use super::files::{is_same_file, look, open_file, open_root, parent, pending, read_at_most, set_mode};
 use super::record::{Fingerprint, Kind, State};
-use super::recording::{RecordedRoot, Recording, has_same_content};
+use super::recording::{RecordedRoot, Recording, is_moved};
 use super::store::Store;
 use crate::exec::sandbox::{BeforeImage, Journal};
 use roo_protocol::ids::Digest;
@@ -200,44 +200,76 @@ impl Recording {
 /// The files that are where they may not be and gone from where they were: both changes of each, the new place first.
 /// What is at a place where it may be as well is not lost.
 fn forbidden_moves(changes: &Changes) -> Vec<(&Change, &Change)> {
-    let mut places: HashMap<FileKey, Vec<&Change>> = HashMap::new();
+    let departures = || changes.changes.iter().filter(|change| change.what == What::Deleted);
+    let mut arrivals = MovedFiles::default();
     for arrival in changes.changes.iter().filter(|change| change.what != What::Deleted) {
         let digest = |state: &Option<State>| state.as_ref().and_then(|state| state.digest);
         let has_new_content =
             digest(&arrival.before).is_none_or(|before| Some(before) != digest(&arrival.after));
-        for key in arrival.after.iter().filter(|_| has_new_content).flat_map(FileKey::all) {
-            places.entry(key).or_default().push(arrival);
+        if let Some(after) = arrival.after.as_ref().filter(|_| has_new_content) {
+            arrivals.add(arrival, after);
+        }
+    }
+    let mut departed = MovedFiles::default();
+    for departure in departures() {
+        if let Some(before) = &departure.before {
+            departed.add(departure, before);
         }
     }
     let arrival = |departure: &Change| {
-        let keys = departure.before.iter().flat_map(FileKey::all);
-        let arrivals = keys.filter_map(|key| places.get(&key)).flatten().copied();
-        let same = arrivals.filter(|it| has_same_content(departure.before.as_ref(), it.after.as_ref()));
-        let same: Vec<&Change> = same.collect();
-        same.iter().all(|arrival| arrival.is_violation()).then(|| same.first().copied()).flatten()
+        let before = departure.before.as_ref()?;
+        let same = arrivals.same_file(before);
+        if !same.is_empty() {
+            return same
+                .iter()
+                .all(|arrival| arrival.is_violation())
+                .then(|| same.first().copied())
+                .flatten();
+        }
+        // Where several files are alike, nobody knows which is which.
+        departed.only_with_content(before)?;
+        let arrival = arrivals.only_with_content(before).filter(|arrival| arrival.is_violation())?;
+        is_other_device(before, arrival.after.as_ref()?).then_some(arrival)
     };
-    let departures = changes.changes.iter().filter(|change| change.what == What::Deleted);
-    departures.filter_map(|departure| Some((arrival(departure)?, departure))).collect()
+    departures().filter_map(|departure| Some((arrival(departure)?, departure))).collect()
 }
 
-/// What a file that was moved has in both places.
-#[derive(PartialEq, Eq, Hash)]
-enum FileKey {
-    /// The numbers of its device and of itself.
-    Numbers(u64, u64),
-    /// Its content, as after a move to another device.
-    Content(Digest),
+/// Files and links that came up or went, by what they keep when they are moved.
+#[derive(Default)]
+struct MovedFiles<'a> {
+    /// By the numbers of the device and of the file.
+    by_number: HashMap<(u64, u64), Vec<&'a Change>>,
+    /// By content, as after a move to another device; none where several have it.
+    by_content: HashMap<Digest, Option<&'a Change>>,
 }
 
-impl FileKey {
-    /// Those of a file or link, the surest first.
-    fn all(state: &State) -> impl Iterator<Item = Self> {
-        let numbers = state.print.filter(|print| matches!(print.kind, Kind::File | Kind::Link));
-        let numbers = numbers.map(|print| Self::Numbers(print.device, print.inode));
+impl<'a> MovedFiles<'a> {
+    fn add(&mut self, change: &'a Change, state: &State) {
+        if let Some(print) = state.print.filter(|print| matches!(print.kind, Kind::File | Kind::Link)) {
+            self.by_number.entry((print.device, print.inode)).or_default().push(change);
+        }
         // Empty files are alike without having anything to do with each other.
-        let content = state.digest.filter(|_| state.size > 0).map(Self::Content);
-        numbers.into_iter().chain(content)
+        if let Some(digest) = state.digest.filter(|_| state.size > 0) {
+            self.by_content.entry(digest).and_modify(|only| *only = None).or_insert(Some(change));
+        }
     }
+
+    /// Those that are the file of an earlier state.
+    fn same_file(&self, before: &State) -> Vec<&'a Change> {
+        let Some(print) = before.print else { return vec![] };
+        let numbered = self.by_number.get(&(print.device, print.inode)).into_iter().flatten();
+        numbered.filter(|change| is_moved(Some(before), change.after.as_ref())).copied().collect()
+    }
+
+    fn only_with_content(&self, state: &State) -> Option<&'a Change> {
+        *self.by_content.get(&state.digest?)?
+    }
+}
+
+/// Returns whether a file may have been moved between devices, so that its number says nothing.
+fn is_other_device(before: &State, after: &State) -> bool {
+    let devices = before.print.zip(after.print).map(|(before, after)| (before.device, after.device));
+    devices.is_none_or(|(before, after)| before != after)
 }
 
 /// The directories that the command was allowed to remove and without which what was in them can't be brought back, from

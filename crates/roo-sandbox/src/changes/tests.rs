@@ -416,6 +416,20 @@ fn a_file_that_was_moved_to_where_it_may_not_be_is_back_where_it_was() {
 }
 
 #[test]
+fn a_file_that_was_removed_stays_so_whatever_else_has_its_content() {
+    for fixture in [Fixture::new(), Fixture::new().that_walks()] {
+        fixture.put("src/template.md", "text");
+        fixture.put("src/other.md", "text");
+        let before = fixture.index.begin(&fixture.roots(), &KeepsMode, &fixture.store).unwrap();
+        fs::remove_file(fixture.at("src/template.md")).unwrap();
+        fixture.put("docs/made.md", "text");
+        let settled = before.undo(&before.diff(), &fixture.store);
+        assert_eq!(outcomes(&settled), ["docs/made.md restored"]);
+        assert!(!fixture.at("src/template.md").exists() && !fixture.at("docs/made.md").exists());
+    }
+}
+
+#[test]
 fn build_output_that_git_ignores_is_left_out_and_new_rules_hide_nothing() {
     let fixture = Fixture::new();
     fixture.put(".gitignore", "/target\n*.log\n");
