@@ -19,6 +19,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use super::held_places::is_read_only;
 use super::journal::path_of;
 
 /// The longest path that the kernel takes, in bytes.
@@ -116,10 +117,19 @@ pub(super) enum Unresolved {
     Fails(Errno),
     /// It means something to the caller alone, as in `/proc`.
     CallersOwn,
+    /// It is in a `/proc` that nobody can write.
+    ReadOnlyProc,
     /// The command must not do that, whoever carries it out.
     Refused(Errno),
     /// What was to keep the command from it has been taken away for the moment.
     Exposed,
+}
+
+impl Unresolved {
+    /// For a call that only reads.
+    pub(super) fn of_reading(self) -> Self {
+        if self == Self::ReadOnlyProc { Self::CallersOwn } else { self }
+    }
 }
 
 impl From<Errno> for Unresolved {
@@ -168,7 +178,10 @@ impl ResolvedFile {
     fn from_handle(handle: OwnedFd) -> Result<Self, Unresolved> {
         let stat = fstat(&handle)?;
         if fstatfs(&handle).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC) {
-            return Err(Unresolved::CallersOwn);
+            return Err(match is_read_only(&handle) {
+                true => Unresolved::ReadOnlyProc,
+                false => Unresolved::CallersOwn,
+            });
         }
         // A pipe or a socket that has no name is no place at all.
         let path = readlinkat(CWD, format!("/proc/self/fd/{}", handle.as_raw_fd()), Vec::new())?;

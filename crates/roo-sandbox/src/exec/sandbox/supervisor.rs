@@ -62,8 +62,9 @@ const MOUNTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// The largest value of an extended attribute that the kernel takes, in bytes.
 const LARGEST_ATTRIBUTE: usize = 64 << 10;
-/// Beginnings of the names of extended attributes that mean the same to every process of the command.
-const ATTRIBUTES: &[&[u8]] = &[b"system.posix_acl_", b"user."];
+/// Beginnings of the names of extended attributes that mean the same to every process of the command. Who may set a label is for
+/// the kernel to say, and the same for all of them.
+const ATTRIBUTES: &[&[u8]] = &[b"security.selinux", b"system.posix_acl_", b"user."];
 /// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
 const TERMINAL: u32 = 5;
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
@@ -290,6 +291,8 @@ impl Supervisor {
             return match decided {
                 Ok(answer) => answer,
                 Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
+                Err(Unresolved::ReadOnlyProc) if !self.carries_out => CallAnswer::Continue,
+                Err(Unresolved::ReadOnlyProc) => CallAnswer::Fail(Errno::ROFS),
                 Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
                 Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => CallAnswer::Fail(error),
                 Err(Unresolved::Exposed) if waited < MOUNTING => {
@@ -400,7 +403,8 @@ impl Supervisor {
             return Err(Unresolved::CallersOwn);
         }
         if opening.flags.contains(OFlags::PATH) && self.carries_out {
-            let found = call.caller.find(&named, !opening.flags.contains(OFlags::NOFOLLOW))?;
+            let found = call.caller.find(&named, !opening.flags.contains(OFlags::NOFOLLOW));
+            let found = found.map_err(Unresolved::of_reading)?;
             call.check()?;
             let is_wrong = opening.flags.contains(OFlags::DIRECTORY) && !found.is_directory();
             return if is_wrong {
@@ -431,7 +435,8 @@ impl Supervisor {
         let follows = !flags.contains(OFlags::NOFOLLOW) && !is_exclusive;
         let mut named = named;
         for _ in 0..ATTEMPTS {
-            let found = call.caller.target(&mut named, follows, creates)?;
+            let found = call.caller.target(&mut named, follows, creates);
+            let found = if writes(flags) { found? } else { found.map_err(Unresolved::of_reading)? };
             call.check()?;
             match found {
                 Target::Existing(_) if is_exclusive => return Err(Errno::EXIST.into()),
@@ -475,7 +480,7 @@ impl Supervisor {
         if kind == FileType::Symlink {
             return Err(Errno::LOOP.into());
         }
-        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
+        let writes = writes(flags);
         if writes {
             self.check_writer(call.caller, &found.path)?;
             self.about_to_change(&found, true)?;
@@ -800,7 +805,7 @@ impl Supervisor {
         match linked() {
             Ok(()) => Ok(CallAnswer::Done(0)),
             Err(Unresolved::Fails(error)) => Ok(CallAnswer::Fail(error)),
-            Err(Unresolved::CallersOwn) => Ok(CallAnswer::Fail(Errno::XDEV)),
+            Err(Unresolved::CallersOwn | Unresolved::ReadOnlyProc) => Ok(CallAnswer::Fail(Errno::XDEV)),
             Err(error) => Err(error),
         }
     }
@@ -844,7 +849,9 @@ impl Supervisor {
             Ok(connection) => connected(&connection),
             Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => CallAnswer::Fail(error),
             // What can't be looked at may lead anywhere.
-            Err(Unresolved::CallersOwn | Unresolved::Exposed) => CallAnswer::Fail(Errno::ACCESS),
+            Err(Unresolved::CallersOwn | Unresolved::ReadOnlyProc | Unresolved::Exposed) => {
+                CallAnswer::Fail(Errno::ACCESS)
+            }
         }
     }
 
@@ -1183,6 +1190,10 @@ fn connected(connection: &Connection) -> CallAnswer {
         Ok(()) => CallAnswer::Done(0),
         Err(error) => CallAnswer::Fail(error),
     }
+}
+
+fn writes(flags: OFlags) -> bool {
+    flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC)
 }
 
 fn opening(flags: i32, mode: Mode) -> Opening {
