@@ -480,7 +480,7 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
     });
     for ((root, path), absolute, because) in git.judge_new(found.collect()) {
         let is_settled = because.is_empty()
-            || match watch.store.put_away(&absolute) {
+            || match watch.store.quarantine(&absolute) {
                 Ok(kept) => {
                     outcome.withheld.push(WithheldGitChange { path: path.clone(), because, kept });
                     true

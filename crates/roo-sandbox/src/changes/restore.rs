@@ -338,7 +338,7 @@ impl Undo<'_> {
         let now = look(&directory, name)?;
         // What was put away under another name of the same file changed its times here.
         let is_expected = match (&now, &expected) {
-            (Some(now), Some(expected)) if self.is_put_away(expected) => is_same_file(now, expected),
+            (Some(now), Some(expected)) if self.is_quarantined(expected) => is_same_file(now, expected),
             _ => now == expected,
         };
         if !is_expected {
@@ -357,7 +357,7 @@ impl Undo<'_> {
         }
     }
 
-    fn is_put_away(&self, print: &Fingerprint) -> bool {
+    fn is_quarantined(&self, print: &Fingerprint) -> bool {
         matches!(self.elsewhere.get(&(print.device, print.inode)), Some(CurrentLocation::Moved(_)))
     }
 
@@ -387,7 +387,7 @@ impl Undo<'_> {
                 Err(error) => Err(error.into()),
             };
         }
-        self.put_away(directory, &pending, after)
+        self.quarantine(directory, &pending, after)
     }
 
     /// Puts what was there in place of what is.
@@ -433,7 +433,7 @@ impl Undo<'_> {
             unlinkat(directory, &*pending, AtFlags::empty())?;
             return Err(UndoFailure::ChangedMeanwhile);
         }
-        self.put_away(directory, &pending, after)
+        self.quarantine(directory, &pending, after)
     }
 
     /// Makes what is gone anew.
@@ -529,7 +529,7 @@ impl Undo<'_> {
     }
 
     /// Moves what was displaced into the store, where a person can find it.
-    fn put_away(
+    fn quarantine(
         &self,
         directory: &OwnedFd,
         pending: &[u8],

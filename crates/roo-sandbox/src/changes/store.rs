@@ -170,7 +170,7 @@ impl Store {
     ///
     /// # Errors
     /// When it can be neither moved nor removed.
-    pub fn put_away(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+    pub fn quarantine(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         let place = self.place_for(path);
         match fs::rename(path, &place) {
             Ok(()) => return Ok(Some(place)),

@@ -59,13 +59,18 @@ impl GitGuard {
         let before = ImagesBefore::new(journal);
         for (git, changed) in repositories {
             if changed.iter().any(|(path, was_there)| !was_there && makes_repository(&git, path)) {
-                self.put_away(&git.join("HEAD"), self.objections_to_bare(&git), store, &mut outcome);
+                self.quarantine_if_objectionable(
+                    &git.join("HEAD"),
+                    self.objections_to_bare(&git),
+                    store,
+                    &mut outcome,
+                );
                 continue;
             }
             let paths: BTreeSet<PathBuf> = changed.iter().map(|(path, _)| path.clone()).collect();
             let config = git.join("config");
             if paths.contains(&config) && before.content(&config).is_none() {
-                self.put_away(&config, self.objections_to_bare(&git), store, &mut outcome);
+                self.quarantine_if_objectionable(&config, self.objections_to_bare(&git), store, &mut outcome);
             }
             self.settle_files(&git, &paths, &before, store, &mut outcome);
         }

@@ -61,7 +61,7 @@ impl GitGuard {
             }
         }
         for ((), git, because) in self.judge_new(made) {
-            self.put_away(&git, because, store, &mut outcome);
+            self.quarantine_if_objectionable(&git, because, store, &mut outcome);
         }
         let mut touched = touched_bare(directories, journal);
         touched.extend(brought.bare.into_iter().map(|git| (git.join("HEAD"), false)));
@@ -83,7 +83,12 @@ impl GitGuard {
         for module in whole.modules().filter(|module| is_touched(module)) {
             match before.content(&module.join("config")) {
                 None if is_touched(&module.join("config")) => {
-                    self.put_away(&module, self.objections_to_module(&module), store, outcome);
+                    self.quarantine_if_objectionable(
+                        &module,
+                        self.objections_to_module(&module),
+                        store,
+                        outcome,
+                    );
                 }
                 _ => inner.push(module),
             }
@@ -91,7 +96,12 @@ impl GitGuard {
         for tree in whole.work_trees().filter(|tree| is_touched(tree)) {
             match before.content(&tree.join("gitdir")) {
                 None if is_touched(&tree.join("gitdir")) => {
-                    self.put_away(&tree, self.objections_to_work_tree(&tree), store, outcome);
+                    self.quarantine_if_objectionable(
+                        &tree,
+                        self.objections_to_work_tree(&tree),
+                        store,
+                        outcome,
+                    );
                 }
                 _ => inner.push(tree),
             }

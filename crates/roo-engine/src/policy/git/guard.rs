@@ -264,10 +264,10 @@ impl GitGuard {
         }
         let is_touched = |path: &&PathBuf| !journal.has_left_git_alone(path);
         for path in self.new_modules().iter().filter(is_touched) {
-            self.put_away(path, self.objections_to_module(path), store, &mut outcome);
+            self.quarantine_if_objectionable(path, self.objections_to_module(path), store, &mut outcome);
         }
         for path in self.new_work_trees().iter().filter(is_touched) {
-            self.put_away(path, self.objections_to_work_tree(path), store, &mut outcome);
+            self.quarantine_if_objectionable(path, self.objections_to_work_tree(path), store, &mut outcome);
         }
         let nothing = Programs::default();
         let is_operating =
@@ -284,7 +284,7 @@ impl GitGuard {
     }
 
     /// Puts a directory away where there are reasons against it.
-    pub(super) fn put_away(
+    pub(super) fn quarantine_if_objectionable(
         &self,
         path: &Path,
         because: Vec<String>,
@@ -294,7 +294,7 @@ impl GitGuard {
         if because.is_empty() {
             return;
         }
-        match store.put_away(path) {
+        match store.quarantine(path) {
             Ok(kept) => outcome.withheld.push(WithheldGitChange { path: path.to_owned(), because, kept }),
             Err(error) => outcome.failed.push((path.to_owned(), error.to_string())),
         }
@@ -479,13 +479,13 @@ impl Configuration {
         match (because.is_empty(), &self.copy) {
             (true, _) if is_changed_by_others => {
                 let because = vec!["somebody else changed it meanwhile".to_owned()];
-                let kept = store.put_away(written)?;
+                let kept = store.quarantine(written)?;
                 Ok(Some(WithheldGitChange { path: self.file.clone(), because, kept }))
             }
             (true, Some(_)) => replace(&self.file, &now, self.mode).map(|()| None),
             (true, None) => Ok(None),
             (false, copy) => {
-                let kept = store.put_away(written)?;
+                let kept = store.quarantine(written)?;
                 if copy.is_none() {
                     replace(&self.file, &self.text, self.mode)?;
                 }
@@ -512,7 +512,7 @@ impl GeneratedHooks {
             return Ok(None);
         }
         let (path, because) = (self.directory.clone(), vec!["hooks".to_owned()]);
-        Ok(Some(WithheldGitChange { path, because, kept: store.put_away(&self.copy)? }))
+        Ok(Some(WithheldGitChange { path, because, kept: store.quarantine(&self.copy)? }))
     }
 }
 
@@ -537,14 +537,14 @@ impl Guarded {
         match self {
             Self::Held => Ok(None),
             Self::Missing if path.symlink_metadata().is_err() => Ok(None),
-            Self::Missing => Ok(withheld(path, store.put_away(path)?)),
+            Self::Missing => Ok(withheld(path, store.quarantine(path)?)),
             Self::File { text, mode } => {
                 if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.mode() == *mode)
                     && read_bytes(path)? == *text
                 {
                     return Ok(None);
                 }
-                let kept = store.put_away(path)?;
+                let kept = store.quarantine(path)?;
                 replace(path, text, *mode)?;
                 Ok(withheld(path, kept))
             }
@@ -553,7 +553,7 @@ impl Guarded {
                 if is_directory && files_below(path).is_ok_and(|now| now == *before) {
                     return Ok(None);
                 }
-                let kept = store.put_away(path)?;
+                let kept = store.quarantine(path)?;
                 for (relative, (text, mode)) in before {
                     let file = path.join(relative);
                     fs::create_dir_all(file.parent().unwrap_or(path))?;

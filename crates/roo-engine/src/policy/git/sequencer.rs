@@ -71,7 +71,7 @@ impl Programs {
                     let new: Vec<String> =
                         text.lines().filter(is_new).map(|line| line.trim().to_owned()).collect();
                     if !new.is_empty() {
-                        let kept = store.put_away(&path)?;
+                        let kept = store.quarantine(&path)?;
                         let rest: String = text.split_inclusive('\n').filter(|line| !is_new(line)).collect();
                         replace(&path, rest.as_bytes(), found.mode())?;
                         removed.push(Removed { path, because: new, kept });
@@ -79,7 +79,7 @@ impl Programs {
                 }
                 None => {
                     let because = vec!["it can't be read".to_owned()];
-                    removed.push(Removed { kept: store.put_away(&path)?, path, because });
+                    removed.push(Removed { kept: store.quarantine(&path)?, path, because });
                 }
             }
         }
@@ -89,7 +89,7 @@ impl Programs {
             for path in [git.join(STRATEGY), git.join(OPTIONS)] {
                 if path.symlink_metadata().is_ok() {
                     let because = vec!["a merge strategy that is a program".to_owned()];
-                    removed.push(Removed { kept: store.put_away(&path)?, path, because });
+                    removed.push(Removed { kept: store.quarantine(&path)?, path, because });
                 }
             }
         }

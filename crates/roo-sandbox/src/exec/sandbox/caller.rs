@@ -19,8 +19,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::held_places::is_read_only;
 use super::journal::path_of;
+use super::protected_mounts::is_read_only;
 
 /// The longest path that the kernel takes, in bytes.
 const LONGEST_PATH: usize = 4096;

@@ -28,8 +28,6 @@ mod confinement;
 mod connections;
 mod credentials;
 #[cfg(target_os = "linux")]
-mod held_places;
-#[cfg(target_os = "linux")]
 mod helper;
 mod helper_program;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
@@ -52,6 +50,8 @@ mod notifications;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod probe;
+#[cfg(target_os = "linux")]
+mod protected_mounts;
 mod proxy_command;
 #[cfg(target_os = "linux")]
 mod reaper;

@@ -20,8 +20,8 @@ use rustix::mount::{
 };
 
 use super::confinement::{Access, Substitute};
-use super::held_places::{HeldPlace, Hold, open_place};
 use super::helper_protocol::{JsonPath, Order, Overlay};
+use super::protected_mounts::{MountKind, ProtectedMount, open_place};
 use super::setup_failure::{SetupFailure, StepContext as _};
 
 /// Devices that a command sees. They hold nothing and control nothing.
@@ -67,14 +67,14 @@ pub(super) struct Kernel {
     pub proc: OwnedFd,
     /// Directory of a supervisor's captures, by handle alone.
     pub captures: Option<OwnedFd>,
-    pub held: Held,
+    pub held: ProtectedMounts,
 }
 
 /// Mounts that keep a command from what is at their places, and what they are made of. Nothing takes these handles away:
 /// they are of mounts that the command can't reach.
-pub(super) struct Held {
+pub(super) struct ProtectedMounts {
     /// Outer ones first, each path once.
-    pub places: Vec<HeldPlace>,
+    pub places: Vec<ProtectedMount>,
     /// A directory and a file that nobody can open.
     pub closed_directory: OwnedFd,
     pub closed_file: OwnedFd,
@@ -101,16 +101,17 @@ pub(super) fn build(order: &Order) -> Result<Kernel, SetupFailure> {
     let staging = Path::new("/dev");
     tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
     let covers = Covers::make(staging).step("the covers")?;
-    let mut holds = BTreeMap::new();
-    sealed.extend(mount_places(order, trees, &covers, &mut holds)?);
-    let copies = attach_substitutes(substitutes, staging, &mut holds)?;
+    let mut kinds = BTreeMap::new();
+    sealed.extend(mount_places(order, trees, &covers, &mut kinds)?);
+    let copies = attach_substitutes(substitutes, staging, &mut kinds)?;
     mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
     seal(&sealed)?;
     // Over the covers: to unmount them would take longer than all the rest.
     make_devices(devices).step("the devices")?;
-    let places = holds.into_iter().map(|(path, hold)| HeldPlace { path: JsonPath(path), hold }).collect();
+    let places =
+        kinds.into_iter().map(|(path, kind)| ProtectedMount { path: JsonPath(path), kind }).collect();
     let Covers { directory: closed_directory, file: closed_file } = covers;
-    let held = Held { places, closed_directory, closed_file, copies };
+    let held = ProtectedMounts { places, closed_directory, closed_file, copies };
     match proc {
         Proc::Host(proc) => Ok(Kernel { own_proc: false, process_limit: false, proc, captures, held }),
         Proc::Fresh(fresh) => own_proc(&fresh, order.limits.processes, captures, held),
@@ -280,7 +281,7 @@ fn mount_places(
     order: &Order,
     trees: Vec<PlaceTree>,
     covers: &Covers,
-    holds: &mut BTreeMap<PathBuf, Hold>,
+    kinds: &mut BTreeMap<PathBuf, MountKind>,
 ) -> Result<Vec<PathBuf>, SetupFailure> {
     let shown: Vec<PathBuf> = trees.iter().map(|tree| tree.path.clone()).collect();
     let mut places: Vec<(PathBuf, Access, Option<MountTree>)> =
@@ -294,7 +295,7 @@ fn mount_places(
                 tree.attach_anew(&path).step(&named("the place", &path))?;
                 // Also where another program has replaced it just now: then it is mounted anew.
                 if access == Access::Read {
-                    holds.insert(path, Hold::ReadOnly);
+                    kinds.insert(path, MountKind::ReadOnly);
                 }
             }
             None => {
@@ -307,7 +308,7 @@ fn mount_places(
                     sealed.push(path.clone());
                 }
                 if covered != Covered::NotThere {
-                    holds.insert(path, Hold::Closed);
+                    kinds.insert(path, MountKind::Closed);
                 }
             }
         }
@@ -320,7 +321,7 @@ fn mount_places(
 fn attach_substitutes(
     substitutes: Vec<SubstituteTree<'_>>,
     staging: &Path,
-    holds: &mut BTreeMap<PathBuf, Hold>,
+    kinds: &mut BTreeMap<PathBuf, MountKind>,
 ) -> Result<Vec<OwnedFd>, SetupFailure> {
     let mut copies = Vec::new();
     for (substitute, tree) in substitutes {
@@ -334,7 +335,7 @@ fn attach_substitutes(
         };
         tree.attach_anew(&staging.join(format!("copy-{}", copies.len()))).step(&what)?;
         attach(&clone_tree(&tree.tree).step(&what)?, &target).step(&what)?;
-        holds.insert(place.clone(), Hold::copy(copies.len(), &tree.tree).step(&what)?);
+        kinds.insert(place.clone(), MountKind::copy(copies.len(), &tree.tree).step(&what)?);
         copies.push(tree.tree);
     }
     Ok(copies)
@@ -676,7 +677,7 @@ fn own_proc(
     fresh: &OwnedFd,
     processes: u32,
     captures: Option<OwnedFd>,
-    held: Held,
+    held: ProtectedMounts,
 ) -> Result<Kernel, SetupFailure> {
     let path = Path::new("/proc");
     attach(fresh, &open_place(path).step("/proc")?).step("/proc")?;

@@ -22,9 +22,9 @@ use rustix::fs::inotify::{self, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, FileType, fstat};
 use rustix::io::Errno;
 
-use super::held_places::{HeldPlace, Hold, Standing, open_place};
-use super::mounts::{Held, attach, clone_tree};
+use super::mounts::{ProtectedMounts, attach, clone_tree};
 use super::network::{MOST_DESCRIPTORS, receive, send};
+use super::protected_mounts::{MountKind, MountState, ProtectedMount, open_place};
 
 /// The longest list of places, in bytes.
 const LONGEST: u32 = 64 << 20;
@@ -39,7 +39,11 @@ const NAMES_CHANGE: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DONT_FOLLOW);
 
 /// Tells the other helper what is mounted where in this process's mount namespace, and gives it the queue of notifications.
-pub(super) fn hand_over(socket: &UnixStream, changes: Vec<OwnedFd>, held: &Held) -> io::Result<()> {
+pub(super) fn hand_over(
+    socket: &UnixStream,
+    changes: Vec<OwnedFd>,
+    held: &ProtectedMounts,
+) -> io::Result<()> {
     let namespace = File::open("/proc/self/ns/mnt")?;
     let places = serde_json::to_vec(&held.places)?;
     let length = u32::try_from(places.len()).map_err(io::Error::other)?;
@@ -77,7 +81,7 @@ pub(super) fn keep(socket: &UnixStream) -> io::Result<()> {
     }
     let places = serde_json::from_slice(&places)?;
     setns(namespace, CloneFlags::CLONE_NEWNS)?;
-    let held = Held { places, closed_directory, closed_file, copies };
+    let held = ProtectedMounts { places, closed_directory, closed_file, copies };
     watch(&changes, &held.places);
     let names: BTreeSet<&OsStr> = held.places.iter().flat_map(|place| place.path.0.iter()).collect();
     loop {
@@ -95,7 +99,7 @@ fn read_number(mut stream: &UnixStream) -> io::Result<u32> {
 }
 
 /// Watches all directories that lead to these places. One that is gone or can't be watched is left out.
-fn watch<'a>(changes: &OwnedFd, places: impl IntoIterator<Item = &'a HeldPlace>) {
+fn watch<'a>(changes: &OwnedFd, places: impl IntoIterator<Item = &'a ProtectedMount>) {
     let places = places.into_iter();
     let directories: BTreeSet<&Path> = places.flat_map(|place| place.path.0.ancestors().skip(1)).collect();
     for directory in directories {
@@ -130,12 +134,12 @@ fn have_changed(changes: &OwnedFd, names: &BTreeSet<&OsStr>) -> bool {
     have_changed
 }
 
-fn mount_missing(held: &Held, changes: &OwnedFd) {
+fn mount_missing(held: &ProtectedMounts, changes: &OwnedFd) {
     // What could not be shown and is covered instead stays so: another cover would lie on the first.
-    let is_closed = |place: &&HeldPlace| {
+    let is_closed = |place: &&ProtectedMount| {
         [&held.closed_directory, &held.closed_file].into_iter().any(|cover| place.is_covered_by(cover))
     };
-    let exposed = held.places.iter().filter(|place| place.standing() == Standing::Exposed);
+    let exposed = held.places.iter().filter(|place| place.state() == MountState::Exposed);
     for place in exposed.filter(|place| !is_closed(place)) {
         // What has been replaced again meanwhile is told by the next event.
         let _ = mount_anew(held, place);
@@ -143,7 +147,7 @@ fn mount_missing(held: &Held, changes: &OwnedFd) {
     }
 }
 
-fn mount_anew(held: &Held, place: &HeldPlace) -> rustix::io::Result<()> {
+fn mount_anew(held: &ProtectedMounts, place: &ProtectedMount) -> rustix::io::Result<()> {
     let target = open_place(&place.path.0)?;
     let closed = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
         // It came just now.
@@ -151,10 +155,10 @@ fn mount_anew(held: &Held, place: &HeldPlace) -> rustix::io::Result<()> {
         FileType::Directory => &held.closed_directory,
         _ => &held.closed_file,
     };
-    let wanted = match place.hold {
-        Hold::Closed => clone_tree(closed),
-        Hold::ReadOnly => clone_tree(&target).and_then(|tree| make_read_only(&tree).map(|()| tree)),
-        Hold::Copy { number, .. } => held.copies.get(number).ok_or(Errno::NOENT).and_then(clone_tree),
+    let wanted = match place.kind {
+        MountKind::Closed => clone_tree(closed),
+        MountKind::ReadOnly => clone_tree(&target).and_then(|tree| make_read_only(&tree).map(|()| tree)),
+        MountKind::Copy { number, .. } => held.copies.get(number).ok_or(Errno::NOENT).and_then(clone_tree),
     };
     let attached = wanted.and_then(|tree| attach(&tree, &target));
     // Better nothing than what the command should not find.

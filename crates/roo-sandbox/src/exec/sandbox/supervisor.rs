@@ -34,19 +34,19 @@ use rustix::process::umask;
 use super::caller::{Caller, DirectoryEntry, GivenPath, ResolvedFile, Target, Unresolved};
 use super::confinement::Access;
 use super::connections::{Connection, SocketPolicy, absolute_path, read_address};
-use super::held_places::{HeldPlace, Standing, is_read_only, open_place};
 use super::helper_protocol::{JsonPath, Order};
 use super::journal::{BeforeImage, JournalLine, Writer, path_of};
 use super::notifications::{CallAnswer, FCHMODAT2, Listener, Notification, SETXATTRAT};
+use super::protected_mounts::{MountState, ProtectedMount, is_read_only, open_place};
 
 /// The largest file whose content is kept, in bytes.
-const LARGEST: u64 = 8 << 20;
+const MAX_CAPTURED_FILE_BYTES: u64 = 8 << 20;
 /// The most that is kept of one command, in bytes.
-const TOTAL: u64 = 512 << 20;
+const MAX_CAPTURED_BYTES: u64 = 512 << 20;
 /// The same of what git keeps.
-const TOTAL_OF_GIT: u64 = 64 << 20;
+const MAX_CAPTURED_GIT_BYTES: u64 = 64 << 20;
 /// The most paths that a command is told it may not write.
-const REFUSED: usize = 64;
+const MAX_REFUSED_PATHS: usize = 64;
 /// The largest git configuration, in bytes.
 const LARGEST_CONFIGURATION: u64 = 1 << 20;
 /// The most paths that are put down as touched.
@@ -54,12 +54,12 @@ const MOST_TOUCHED: usize = 1 << 20;
 /// The most connections and readers of pipes that are waited for at once.
 const MOST_WAITING: usize = 64;
 /// Time between two looks whether a pipe has a reader.
-const LOOK_FOR_READER: Duration = Duration::from_millis(5);
+const READER_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum number of attempts to open a file that appears or disappears each time.
 const ATTEMPTS: usize = 16;
 /// Time that a call waits for a mount that was taken away, and between two looks at it.
-const MOUNTING: Duration = Duration::from_millis(500);
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const REMOUNT_TIMEOUT: Duration = Duration::from_millis(500);
+const REMOUNT_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// The largest value of an extended attribute that the kernel takes, in bytes.
 const LARGEST_ATTRIBUTE: usize = 64 << 10;
 /// Beginnings of the names of extended attributes that mean the same to every process of the command. Who may set a label is for
@@ -93,7 +93,7 @@ pub(super) struct Supervisor {
     /// Paths that keep their place: no directory that leads to one is renamed.
     in_place: Vec<PathBuf>,
     /// What is mounted on places; none for those that may be written.
-    held: HashMap<PathBuf, Option<HeldPlace>>,
+    held: HashMap<PathBuf, Option<ProtectedMount>>,
     /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
     /// Recorded paths, and whether with all below them.
@@ -123,7 +123,7 @@ pub(super) fn prepare(captures: Option<OwnedFd>) -> io::Result<Prepared> {
 /// before its calls would wait for a supervisor.
 pub(super) fn start(
     order: &Order,
-    held: Vec<HeldPlace>,
+    held: Vec<ProtectedMount>,
     Prepared(writer): Prepared,
     sockets: SocketPolicy,
 ) -> io::Result<Sender<Listener>> {
@@ -153,8 +153,8 @@ pub(super) fn start(
         touched_files: HashSet::new(),
         moved: HashMap::new(),
         refused: HashSet::new(),
-        left: TOTAL,
-        left_for_git: TOTAL_OF_GIT,
+        left: MAX_CAPTURED_BYTES,
+        left_for_git: MAX_CAPTURED_GIT_BYTES,
         sockets,
         waiting: Arc::default(),
     };
@@ -295,9 +295,9 @@ impl Supervisor {
                 Err(Unresolved::ReadOnlyProc) => CallAnswer::Fail(Errno::ROFS),
                 Err(Unresolved::Fails(_)) if !self.carries_out => CallAnswer::Continue,
                 Err(Unresolved::Fails(error) | Unresolved::Refused(error)) => CallAnswer::Fail(error),
-                Err(Unresolved::Exposed) if waited < MOUNTING => {
-                    std::thread::sleep(LOOK_AGAIN);
-                    waited += LOOK_AGAIN;
+                Err(Unresolved::Exposed) if waited < REMOUNT_TIMEOUT => {
+                    std::thread::sleep(REMOUNT_POLL_INTERVAL);
+                    waited += REMOUNT_POLL_INTERVAL;
                     continue;
                 }
                 Err(Unresolved::Exposed) => CallAnswer::Fail(Errno::ACCESS),
@@ -541,7 +541,7 @@ impl Supervisor {
             while listener.is_waiting(&notification) {
                 match open_pipe(&pipe, with) {
                     Err(Errno::NXIO) if caller.has_pending_signal() => return CallAnswer::Fail(Errno::INTR),
-                    Err(Errno::NXIO) => std::thread::sleep(LOOK_FOR_READER),
+                    Err(Errno::NXIO) => std::thread::sleep(READER_POLL_INTERVAL),
                     Err(error) => return CallAnswer::Fail(error),
                     Ok(file) => {
                         let given = listener.give(&notification, file, flags.contains(OFlags::CLOEXEC));
@@ -716,7 +716,7 @@ impl Supervisor {
             return Err(Errno::ACCESS.into());
         }
         if let Some(held) = self.held_by(&source).or_else(|| self.held_by(&target)) {
-            self.put_down_refused(&held);
+            self.record_refused_path(&held);
             // As for a directory that is mounted on.
             return Ok(CallAnswer::Fail(Errno::BUSY));
         }
@@ -750,7 +750,7 @@ impl Supervisor {
             self.touch(&source.path, holds)?;
             self.touch(&target.path, holds)?;
             if moved.is_directory() && self.may_hold_repositories(&target.path) {
-                self.put_down(&target.path, true)?;
+                self.record_path(&target.path, true)?;
             }
             self.is_own(&target.path);
             if moved.is_directory() {
@@ -838,7 +838,7 @@ impl Supervisor {
             let connection = self.sockets.connection(call.caller, call.integer(0), &address);
             call.check()?;
             if connection.is_err() {
-                self.put_down_refused_socket(&address);
+                self.record_refused_socket(&address);
             }
             connection
         });
@@ -855,9 +855,9 @@ impl Supervisor {
         }
     }
 
-    fn put_down_refused_socket(&mut self, address: &[u8]) {
+    fn record_refused_socket(&mut self, address: &[u8]) {
         let Some(path) = absolute_path(address) else { return };
-        if self.refused.len() < REFUSED
+        if self.refused.len() < MAX_REFUSED_PATHS
             && self.refused.insert(path.clone())
             && let Some(writer) = &mut self.writer
         {
@@ -904,10 +904,10 @@ impl Supervisor {
 
     /// Puts down that the command changes what is at a path, or has `all` below it come up or go.
     fn touch(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
-        if self.is_tracked(path) { self.put_down(path, all) } else { Ok(()) }
+        if self.is_tracked(path) { self.record_path(path, all) } else { Ok(()) }
     }
 
-    fn put_down(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
+    fn record_path(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
         if self.touched.get(path).is_some_and(|known| *known || !all) {
             return Ok(());
         }
@@ -967,7 +967,9 @@ impl Supervisor {
         let kind = found.kind();
         image.keeps_content = !with_content;
         match kind {
-            FileType::RegularFile if with_content && is_wanted && image.size <= LARGEST.min(*left) => {
+            FileType::RegularFile
+                if with_content && is_wanted && image.size <= MAX_CAPTURED_FILE_BYTES.min(*left) =>
+            {
                 let copied = writer.copy(&found.reopen()?, image.size)?;
                 image.content = Some(copied);
                 *left -= copied.1;
@@ -1045,10 +1047,10 @@ impl Supervisor {
         if is_read_only(handle) || place.shows(handle) {
             return Ok(());
         }
-        match place.standing() {
+        match place.state() {
             // It was there when the command began, so that the command could not have made it.
-            Standing::Missing => Err(Unresolved::Refused(Errno::ACCESS)),
-            Standing::Held | Standing::Exposed => Err(Unresolved::Exposed),
+            MountState::Missing => Err(Unresolved::Refused(Errno::ACCESS)),
+            MountState::Mounted | MountState::Exposed => Err(Unresolved::Exposed),
         }
     }
 
@@ -1059,12 +1061,12 @@ impl Supervisor {
     }
 
     /// The innermost place that holds what is at a path, if any.
-    fn held_place(&self, path: &Path) -> Option<&HeldPlace> {
+    fn held_place(&self, path: &Path) -> Option<&ProtectedMount> {
         path.ancestors().find_map(|above| self.held.get(above))?.as_ref()
     }
 
     fn is_any_exposed(&self) -> bool {
-        self.held.values().flatten().any(|place| place.standing() == Standing::Exposed)
+        self.held.values().flatten().any(|place| place.state() == MountState::Exposed)
     }
 
     /// Checks that a path is not one that only git writes, or that git is the caller.
@@ -1073,7 +1075,7 @@ impl Supervisor {
         if !is_below(&self.for_git) || is_below(&self.configurations) || caller.is_installed_git() {
             return Ok(());
         }
-        self.put_down_refused(path);
+        self.record_refused_path(path);
         Err(Unresolved::Refused(Errno::ROFS))
     }
 
@@ -1130,13 +1132,13 @@ impl Supervisor {
             return false;
         }
         if !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
-            self.put_down_refused(path);
+            self.record_refused_path(path);
         }
         true
     }
 
-    fn put_down_refused(&mut self, path: &Path) {
-        if self.refused.len() < REFUSED
+    fn record_refused_path(&mut self, path: &Path) {
+        if self.refused.len() < MAX_REFUSED_PATHS
             && self.refused.insert(path.to_owned())
             && let Some(writer) = &mut self.writer
         {
@@ -1205,7 +1207,7 @@ fn unlink_flags(flags: i32) -> AtFlags {
 }
 
 /// The places of an order, with what is mounted on those that are held.
-fn held_by_path(order: &Order, held: Vec<HeldPlace>) -> HashMap<PathBuf, Option<HeldPlace>> {
+fn held_by_path(order: &Order, held: Vec<ProtectedMount>) -> HashMap<PathBuf, Option<ProtectedMount>> {
     let writable = order.places.iter().filter(|(_, access)| *access <= Access::Staged);
     let mut places: HashMap<_, _> = writable.map(|(place, _)| (place.0.clone(), None)).collect();
     places.extend(held.into_iter().map(|place| (place.path.0.clone(), Some(place))));

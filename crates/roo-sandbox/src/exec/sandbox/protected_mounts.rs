@@ -15,15 +15,15 @@ use super::helper_protocol::JsonPath;
 
 /// A place, with what is mounted on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HeldPlace {
+pub(super) struct ProtectedMount {
     pub path: JsonPath,
-    pub hold: Hold,
+    pub kind: MountKind,
 }
 
 /// What a command finds at a held place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Hold {
+pub(super) enum MountKind {
     /// What is there, which can't be written.
     ReadOnly,
     /// Something that nobody can open.
@@ -39,15 +39,15 @@ pub(super) enum Hold {
 
 /// State of a held place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    Held,
+pub(super) enum MountState {
+    Mounted,
     /// The command finds what it should not.
     Exposed,
     /// Nothing is there, or a link.
     Missing,
 }
 
-impl Hold {
+impl MountKind {
     /// That of a copy, by its handle.
     pub(super) fn copy(number: usize, handle: &impl AsFd) -> rustix::io::Result<Self> {
         let found = look(handle)?;
@@ -55,16 +55,16 @@ impl Hold {
     }
 }
 
-impl HeldPlace {
-    pub(super) fn standing(&self) -> Standing {
+impl ProtectedMount {
+    pub(super) fn state(&self) -> MountState {
         match open_place(&self.path.0) {
-            Ok(handle) if self.is_mounted(&handle) => Standing::Held,
+            Ok(handle) if self.is_mounted(&handle) => MountState::Mounted,
             // Nothing can be mounted on a link, and what it leads to is held where it is.
-            Ok(handle) if is_link(&handle) => Standing::Missing,
+            Ok(handle) if is_link(&handle) => MountState::Missing,
             // Within another one that is closed.
-            Err(Errno::ACCESS) => Standing::Held,
-            Ok(_) => Standing::Exposed,
-            Err(_) => Standing::Missing,
+            Err(Errno::ACCESS) => MountState::Mounted,
+            Ok(_) => MountState::Exposed,
+            Err(_) => MountState::Missing,
         }
     }
 
@@ -88,10 +88,10 @@ impl HeldPlace {
         if !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
             return false;
         }
-        match self.hold {
-            Hold::ReadOnly => is_read_only(handle),
-            Hold::Closed => true,
-            Hold::Copy { device, inode, .. } => (device_of(&found), found.stx_ino) == (device, inode),
+        match self.kind {
+            MountKind::ReadOnly => is_read_only(handle),
+            MountKind::Closed => true,
+            MountKind::Copy { device, inode, .. } => (device_of(&found), found.stx_ino) == (device, inode),
         }
     }
 }
@@ -127,12 +127,12 @@ mod tests {
     fn a_link_in_place_of_a_held_file_exposes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap().join("a");
-        let standing = || HeldPlace { path: JsonPath(path.clone()), hold: Hold::ReadOnly }.standing();
-        assert_eq!(standing(), Standing::Missing);
+        let state = || ProtectedMount { path: JsonPath(path.clone()), kind: MountKind::ReadOnly }.state();
+        assert_eq!(state(), MountState::Missing);
         std::fs::write(&path, "").unwrap();
-        assert_eq!(standing(), Standing::Exposed);
+        assert_eq!(state(), MountState::Exposed);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(directory.path(), &path).unwrap();
-        assert_eq!(standing(), Standing::Missing);
+        assert_eq!(state(), MountState::Missing);
     }
 }
