@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod blocks;
 mod inert;
 
 use roo_text::render::{one_line, visible};

@@ -1,9 +1,9 @@
 //! Markdown of models in which nothing is loaded or hidden: images become the text by which they were written, with their
-//! address, and HTML becomes text. Code stays as it is where every reader of Markdown takes it for code; elsewhere a
-//! backslash too many does no harm. Pure.
+//! address, and HTML becomes text. Code stays as it is where every reader of Markdown takes it for code. In code that only
+//! some readers see, a backslash is shown that isn't part of it. Pure.
 
-/// Characters before which a fence may stand within a list or a quotation.
-const MARKERS: &[char] = &[' ', '\t', '>', '*', '+', '-', '.', ')', ':'];
+use super::blocks::{Blocks, LineKind, run};
+
 /// The most characters in which this program shows one that can't be seen: `<U+10FFFF>`.
 const CODE_POINT: usize = 10;
 
@@ -17,8 +17,12 @@ pub(crate) fn inert(text: &str) -> String {
 
 /// The same for a text on one line that is put beside others: no code span begins in it and ends elsewhere.
 pub(super) fn inert_line(line: &str) -> String {
-    let mut stream =
-        InertMarkdown { line: line.to_owned(), kind: Some(LineKind::Text), ..Default::default() };
+    let mut stream = InertMarkdown {
+        line: line.to_owned(),
+        kind: Some(LineKind::Text),
+        is_beside_others: true,
+        ..Default::default()
+    };
     let shown = stream.finish();
     if !stream.has_open_span {
         return shown;
@@ -42,7 +46,7 @@ pub(crate) fn without_images(text: &str) -> String {
 /// A text that comes piece by piece. What is returned of it is inert, whatever follows.
 #[derive(Debug, Default)]
 pub(crate) struct InertMarkdown {
-    block: Block,
+    blocks: Blocks,
     /// The line that has not ended, as it came.
     line: String,
     /// None as long as its beginning doesn't tell.
@@ -51,133 +55,12 @@ pub(crate) struct InertMarkdown {
     done: usize,
     /// True if a code span may have begun in this paragraph that has not ended: until its end, nothing in it is certainly code.
     has_open_span: bool,
+    /// True if a formula may have begun in this paragraph, which ends at the next `$`, be it between backticks.
+    has_dollar: bool,
+    /// True if other text is put on the same line.
+    is_beside_others: bool,
     /// True after a carriage return, which ends a line by itself.
     is_returned: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LineKind {
-    Code,
-    Text,
-}
-
-/// What the lines before say of the next one.
-#[derive(Clone, Copy, Debug, Default)]
-enum Block {
-    #[default]
-    Text,
-    /// Code between fences.
-    Code(Fence),
-    /// Perhaps code between fences within a list or quotation. The item of a list that certainly holds it, if one does.
-    Nested(Option<Fence>),
-    /// Readers differ about it.
-    Unknown,
-}
-
-/// The beginning of a fence.
-#[derive(Clone, Copy, Debug)]
-struct Fence {
-    /// Columns before it.
-    indent: usize,
-    mark: char,
-    length: usize,
-}
-
-/// How a line begins.
-struct LineStart {
-    /// Columns of white space.
-    indent: usize,
-    is_blank: bool,
-    /// True if it begins with what may be the mark of a list or quotation.
-    is_marked: bool,
-    fence: Option<Fence>,
-    /// True if nothing but white space stands before the fence.
-    is_plain: bool,
-    /// True if the mark of one item of a list stands before the fence.
-    is_item: bool,
-    /// True if nothing stands behind the fence.
-    is_bare: bool,
-    /// True if it may begin a footnote, which readers end in different places.
-    is_footnote: bool,
-}
-
-impl LineStart {
-    /// Reads it; none as long as more of the line has to come.
-    fn read(line: &str, is_whole: bool) -> Option<Self> {
-        let is_marker = |c: char| MARKERS.contains(&c) || c.is_ascii_digit();
-        let rest = line.trim_start_matches(is_marker);
-        let before = line.get(..line.len() - rest.len()).unwrap_or_default();
-        if matches!(rest, "" | "[") && !is_whole {
-            return None;
-        }
-        let white = before.trim_start_matches([' ', '\t']);
-        let spaces = before.get(..before.len() - white.len()).unwrap_or_default();
-        let column = |column: usize, c: char| if c == '\t' { column / 4 * 4 + 4 } else { column + 1 };
-        let indent = spaces.chars().fold(0, column);
-        let mark = rest.chars().next().filter(|mark| matches!(mark, '`' | '~'));
-        let length = mark.map_or(0, |mark| rest.chars().take_while(|c| *c == mark).count());
-        let behind = rest.get(length..).unwrap_or_default();
-        if mark.is_some() && !is_whole && (length >= 3 || behind.is_empty()) {
-            return None;
-        }
-        let is_fence = length >= 3 && !(mark == Some('`') && behind.contains('`'));
-        let fence = mark.filter(|_| is_fence).map(|mark| Fence { indent, mark, length });
-        let item = before.strip_prefix(['-', '+', '*']);
-        Some(Self {
-            indent,
-            is_blank: rest.is_empty() && white.is_empty(),
-            is_marked: !before.is_empty(),
-            fence,
-            is_plain: white.is_empty(),
-            is_item: item.is_some_and(|spaces| matches!(spaces, " " | "  " | "   ")),
-            is_bare: behind.trim_matches([' ', '\t']).is_empty(),
-            is_footnote: rest.starts_with("[^"),
-        })
-    }
-
-    /// Returns whether it ends code that this fence began.
-    fn ends(&self, begin: Fence) -> bool {
-        let is_same = |fence: Fence| fence.mark == begin.mark && fence.length >= begin.length;
-        self.is_plain && self.is_bare && self.fence.is_some_and(is_same)
-    }
-}
-
-impl Block {
-    /// The kind of a line, and what it says of the next one.
-    fn next(self, start: &LineStart, width: usize) -> (LineKind, Self) {
-        let nested = |fence: Fence| {
-            let fence = Fence { indent: width, ..fence };
-            Self::Nested(Some(fence).filter(|_| start.is_item))
-        };
-        match self {
-            Self::Unknown => (LineKind::Text, self),
-            Self::Text | Self::Nested(_) if start.is_footnote => (LineKind::Text, Self::Unknown),
-            Self::Text => match start.fence {
-                Some(fence) if start.is_plain && fence.indent <= 3 => (LineKind::Code, Self::Code(fence)),
-                Some(fence) => (LineKind::Text, nested(fence)),
-                None => (LineKind::Text, self),
-            },
-            Self::Code(_) if start.is_blank => (LineKind::Code, self),
-            Self::Code(begin) => match (start.indent, start.ends(begin)) {
-                // Within an item of a list, the item ends here, and the code with it.
-                (indent, _) if indent < begin.indent => (LineKind::Text, Self::Unknown),
-                (..=3, true) => (LineKind::Code, Self::Text),
-                // Within an item of a list it may end here.
-                (_, true) if begin.indent > 0 => (LineKind::Text, Self::Unknown),
-                _ => (LineKind::Code, self),
-            },
-            Self::Nested(_) if start.is_blank => (LineKind::Text, self),
-            // Whatever there was has ended.
-            Self::Nested(_) if !start.is_marked => Self::Text.next(start, width),
-            Self::Nested(item) => match (start.fence, item) {
-                (Some(_), Some(begin)) if start.ends(begin) && start.indent == begin.indent => {
-                    (LineKind::Text, Self::Text)
-                }
-                (Some(fence), _) if start.is_plain && fence.indent <= 3 => (LineKind::Text, Self::Unknown),
-                _ => (LineKind::Text, Self::Nested(item.filter(|begin| start.indent >= begin.indent))),
-            },
-        }
-    }
 }
 
 impl InertMarkdown {
@@ -190,6 +73,7 @@ impl InertMarkdown {
                 '\n' if is_second => {}
                 '\n' | '\r' => {
                     self.advance(&mut shown, true);
+                    self.blocks.end_line(&self.line);
                     shown.push('\n');
                     (self.kind, self.done) = (None, 0);
                     self.line.clear();
@@ -210,13 +94,11 @@ impl InertMarkdown {
 
     fn advance(&mut self, shown: &mut String, is_whole: bool) {
         if self.kind.is_none() {
-            let Some(start) = LineStart::read(&self.line, is_whole) else { return };
-            let width = self.line.find(['`', '~']).unwrap_or_default();
-            let (kind, block) = self.block.next(&start, width);
-            if start.is_blank || kind == LineKind::Code {
-                self.has_open_span = false;
+            let Some(kind) = self.blocks.begin_line(&self.line, is_whole) else { return };
+            if kind != LineKind::Text {
+                (self.has_open_span, self.has_dollar) = (false, false);
             }
-            (self.kind, self.block) = (Some(kind), block);
+            self.kind = Some(kind);
         }
         if self.kind == Some(LineKind::Code) {
             shown.push_str(self.line.get(self.done..).unwrap_or_default());
@@ -228,6 +110,7 @@ impl InertMarkdown {
                 shown.push('\\');
             }
             self.has_open_span |= step.opens_span;
+            self.has_dollar |= step.opens_formula;
             let end = self.done + step.length;
             shown.push_str(self.line.get(self.done..end).unwrap_or_default());
             self.done = end;
@@ -247,9 +130,16 @@ impl InertMarkdown {
             '<' if rest.len() < CODE_POINT && !is_whole && (rest.len() < 2 || rest.starts_with("<U+")) => {
                 None
             }
-            '<' => Some(Step { is_shielded: begins_html(line, at) && !is_escaped(line, at), ..plain }),
+            '<' if is_escaped(line, at) || !begins_html(line, at) => Some(plain),
+            '<' => match autolink(rest) {
+                Autolink::Begins if !is_whole => None,
+                Autolink::Whole => Some(plain),
+                Autolink::Begins | Autolink::None => Some(Step { is_shielded: true, ..plain }),
+            },
             // Some readers take what is between two of them for a formula, with the backticks in it.
-            '$' => Some(Step { opens_span: !is_escaped(line, at), ..plain }),
+            '$' if is_escaped(line, at) => Some(plain),
+            '$' if self.is_beside_others => Some(Step { is_shielded: true, ..plain }),
+            '$' => Some(Step { opens_formula: true, ..plain }),
             '[' if begins_image(line, at) => Some(Step { is_shielded: true, ..plain }),
             // What follows may hold a backtick that begins no code.
             '[' | '(' if before.ends_with(']') && !self.has_open_span => {
@@ -268,7 +158,7 @@ impl InertMarkdown {
 
     fn step_of_backticks(&self, is_whole: bool) -> Option<Step> {
         let rest = self.line.get(self.done..)?;
-        let length = run(rest);
+        let length = run(rest, '`');
         if length == rest.len() && !is_whole {
             return None;
         }
@@ -286,15 +176,16 @@ impl InertMarkdown {
             let Some(found) = rest.get(from..).and_then(|behind| behind.find('`')) else {
                 return if is_whole { open } else { None };
             };
-            let (start, other) = (from + found, run(rest.get(from + found..).unwrap_or_default()));
+            let (start, other) = (from + found, run(rest.get(from + found..).unwrap_or_default(), '`'));
             from = start + other;
             if from == rest.len() && !is_whole {
                 return None;
             }
             if other == length {
-                // The cells of a table are apart, whatever stands in them.
-                let has_cells = rest.get(length..start).is_some_and(|code| code.contains('|'));
-                return if has_cells { open } else { Some(Step { length: from, ..Step::default() }) };
+                let code = rest.get(length..start).unwrap_or_default();
+                // The cells of a table are apart, whatever stands in them, and a formula may end here.
+                let is_divided = code.contains('|') || (self.has_dollar && code.contains('$'));
+                return if is_divided { open } else { Some(Step { length: from, ..Step::default() }) };
             }
         }
     }
@@ -308,11 +199,33 @@ struct Step {
     /// True if a backslash comes before it.
     is_shielded: bool,
     opens_span: bool,
+    opens_formula: bool,
 }
 
-/// Number of backticks with which a text begins.
-fn run(text: &str) -> usize {
-    text.bytes().take_while(|byte| *byte == b'`').count()
+/// What a text begins with, as to an address between `<` and `>`.
+enum Autolink {
+    None,
+    /// It may be one when more has come.
+    Begins,
+    Whole,
+}
+
+/// Reads an address that every reader takes for a link that is only followed when the user wants it.
+fn autolink(text: &str) -> Autolink {
+    for scheme in ["<https://", "<http://"] {
+        if let Some(address) = text.strip_prefix(scheme) {
+            let is_other = |c: char| c.is_whitespace() || c.is_control() || "<\"'`$|\\![](){}".contains(c);
+            return match address.find(|c| c == '>' || is_other(c)) {
+                None => Autolink::Begins,
+                Some(end) if end > 0 && address[end..].starts_with('>') => Autolink::Whole,
+                Some(_) => Autolink::None,
+            };
+        }
+        if scheme.starts_with(text) {
+            return Autolink::Begins;
+        }
+    }
+    Autolink::None
 }
 
 /// Returns whether a backslash takes its meaning from the character at a place.
@@ -377,8 +290,41 @@ mod tests {
             "~~~\n<b>\n```\n<i>\n~~~\n",
             "1. Run this:\n\n   ```html\n   <b>\n\n     <i>\n   ```\n2. `<b>`",
             "``a ` <b>``",
+            "It costs $5, as a `Vec<String>` does; `Vec<u8>` costs $6.",
+            "See <https://example.com/a?b=c#d> or <http://x.y>.",
+            "- Outer\n  - Inner:\n    ```sh\n    cat <file>\n    ```\n\n    And `a<b>`.\n\n\
+             Then:\n\n```rust\nlet v: Vec<String> = vec![];\n```\n\n- a\n\n```html\n<div>hello</div>\n```\n",
+            "1. One\n   - Two\n     1. Three:\n\n        ~~~\n        ![x](u)\n        ~~~\n\n   - ```<b>``` \n",
+            "* **One**:\n    ```sh\n    cat <file>\n\n    \tcat <file>\n    ```\n* Two\n  ```sh\n  cat <file>\n  ```\n",
+            "> - Quoted:\n>   ```sh\n>   cat <file>\n>   ```\n\n```sh\ncat <file>\n```\n",
+            "- lazy\nline\n\n  ```sh\n  cat <file>\n  ```\n",
+            "[^1]: A note.\n\nText.\n\n```sh\ncat <file>\n```\n",
         ] {
             assert_eq!(inert(text), text);
+        }
+    }
+
+    #[test]
+    fn only_whole_addresses_are_links() {
+        for text in
+            ["<https://x y>", "<https://x", "<https:/x>", "<https://>", "<javascript://x>", "<https://a`b>"]
+        {
+            assert_eq!(inert(text), format!("\\{text}"));
+        }
+    }
+
+    #[test]
+    fn where_readers_differ_nothing_is_code() {
+        for (text, expected) in [
+            // The item may end with the line that is not indented, and the code is then outside of it.
+            ("- a|\nb\n  ```\n  <b>\n", "- a|\nb\n  ```\n  \\<b>\n"),
+            ("-\n\n  ```\n  <b>\n", "-\n\n  ```\n  \\<b>\n"),
+            ("-\ta\n\n\t```\n\t<b>\n", "-\ta\n\n\t```\n\t\\<b>\n"),
+            ("[^1]: a\n```\n<b>\n", "[^1]: a\n```\n\\<b>\n"),
+            ("[^1]: ```\n\n```\n![x](u)\n", "[^1]: ```\n\n```\n!\\[x](u)\n"),
+            ("$a `b$ <b>`", "$a `b$ \\<b>`"),
+        ] {
+            assert_eq!(inert(text), expected);
         }
     }
 
@@ -429,8 +375,62 @@ mod tests {
             "[",
             "(u)",
             "$",
+            ": ",
+            "<https://x.y/>",
+            "***",
         ]);
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    /// Lines of lists, quotations and code, as they may follow each other.
+    fn lines() -> impl Strategy<Value = String> {
+        let indent = prop_oneof![4 => "", 6 => " {1,8}", 1 => " {0,2}\t {0,2}"];
+        let marker = prop::sample::select(vec![
+            "", "", "", "", "- ", "* ", "1. ", "2) ", "14. ", "> ", "-   ", "- - ", "> - ", "-", ">",
+            "1.     ", "-\t", "[^1]: ", ": ",
+        ]);
+        let content = prop::sample::select(vec![
+            "", "", "", "```", "```", "```", "```sh", "````", "~~~", "a", "a", "![x](u)", "![x](u)", "<b>",
+            "`<b>`", "a | b", "-|-", "# a", "---", "***", "===", "[r]: u", "[^1]", "$a", "    a", "    ```",
+            "2. a", "$`", "`$ <b>",
+        ]);
+        let line = (indent, marker, content)
+            .prop_map(|(indent, marker, content)| format!("{indent}{marker}{content}\n"));
+        prop::collection::vec(line, 0..14).prop_map(|lines| lines.concat())
+    }
+
+    /// Items of lists within each other, which have code, with text before and behind.
+    fn nested_code() -> impl Strategy<Value = String> {
+        let marker = prop::sample::select(vec!["- ", "* ", "1. ", "12. ", "-   "]);
+        let fence = prop::sample::select(vec!["```", "````", "~~~"]);
+        let gap = prop::sample::select(vec!["\n", "\n\n"]);
+        let item = (prop::collection::vec(marker, 0..4), fence, 0..4_usize, gap);
+        let text = |(markers, fence, further, gap): (Vec<&str>, &str, usize, &str)| {
+            let mut text = String::new();
+            let mut column = 0;
+            for marker in markers {
+                // Only an item that begins with the number one goes on right behind a paragraph.
+                text.push_str(if marker == "12. " { "\n" } else { "" });
+                text.push_str(&format!("{}{marker}Costs $5, `a<b>`:\n", " ".repeat(column)));
+                column += marker.len();
+            }
+            let (further, indent) = (if column == 0 { 0 } else { further }, " ".repeat(column));
+            let start = format!("{indent}{}", " ".repeat(further));
+            text.push_str(&format!("{}{start}{fence}sh\n{start}cat <file>\n\n", &gap[1..]));
+            text.push_str(&format!("{indent}![x](u)\n{start}{fence}\n{gap}"));
+            text
+        };
+        prop::collection::vec(item.prop_map(text), 1..5).prop_map(|items| items.join("\nBehind it.\n\n"))
+    }
+
+    /// Sets of what readers of Markdown know.
+    fn readers() -> [Options; 4] {
+        let notes = (Options::all() - Options::ENABLE_OLD_FOOTNOTES) | Options::ENABLE_FOOTNOTES;
+        [Options::empty(), Options::ENABLE_TABLES, notes, Options::all()].map(|options| {
+            options
+                - Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+                - Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS
+        })
     }
 
     proptest! {
@@ -445,6 +445,24 @@ mod tests {
         }
 
         #[test]
+        fn no_text_behind_another_loads_or_hides_anything(one in lines(), other in lines()) {
+            // Whoever puts one behind another closes code that is open.
+            let one = one.replace(['`', '~'], "'");
+            let quoted = |text: &str| text.lines().map(|line| format!("> {line}\n")).collect::<String>();
+            let both = format!("{}\n\n{}", inert(&one), inert(&other));
+            for shown in [inert(&other).as_str(), both.as_str(), &quoted(&both)] {
+                for options in readers() {
+                    prop_assert_eq!(loaded(shown, options), None, "{:?}", shown);
+                }
+            }
+        }
+
+        #[test]
+        fn code_in_lists_stays_as_it_is(text in nested_code()) {
+            prop_assert_eq!(inert(&text), text);
+        }
+
+        #[test]
         fn lines_beside_each_other_load_nothing(one in pieces(), other in pieces()) {
             let line = |text: &str| inert_line(&text.replace(['\n', '\r'], " "));
             let both = format!("**{}** — said {}", line(&one), line(&other));
@@ -452,7 +470,7 @@ mod tests {
         }
 
         #[test]
-        fn piece_by_piece_it_is_the_same(text in pieces()) {
+        fn piece_by_piece_it_is_the_same(text in prop_oneof![pieces(), lines()]) {
             let mut stream = InertMarkdown::default();
             let mut shown: String = text.chars().map(|c| stream.push(c.encode_utf8(&mut [0; 4]))).collect();
             shown.push_str(&stream.finish());
