@@ -25,7 +25,6 @@ mod engine_question;
 mod fold;
 mod guard;
 mod input;
-mod kept_words;
 mod lifecycle;
 mod offers;
 mod ongoing_compaction;
@@ -36,6 +35,7 @@ mod sampling;
 mod settings;
 mod settle;
 mod shortening;
+mod summary_excerpts;
 mod transcript;
 mod worktree;
 

@@ -7,9 +7,9 @@
 use super::context::{CertainExcess, ContextState, Excess, MeasuredRequest};
 use super::conversation::{LeftOut, LeftOutText};
 use super::engine_question::ask_engine_question;
-use super::kept_words::{kept_images, kept_words};
 use super::ongoing_compaction::{Compaction, CompactionOutcome};
 use super::shortening::{self, Placeholders, Reach};
+use super::summary_excerpts::{kept_images, summary_excerpts};
 use super::transcript::{Speaker, Spoken};
 use super::{Conversation, Phase, TRY_AGAIN, Task};
 use crate::engine::event::Event;
@@ -275,7 +275,7 @@ fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: U
         }
     };
     let longest = longest_summary(&task.context, &task.conversation);
-    let words = kept_words(items.clone(), longest);
+    let words = summary_excerpts(items.clone(), longest);
     let images = kept_images(items.clone());
     let files: Vec<(String, String)> = (task.files.seen.iter())
         .map(|(path, digest)| (path.clone(), shortening::short_digest(digest)))

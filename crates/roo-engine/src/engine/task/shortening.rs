@@ -3,7 +3,7 @@
 //!
 //! Everything here is a pure function of the items. A call always keeps its result, and what the user said is never left
 //! out: their messages, their answers and refusals, and what governs the task. Nor is what the model said to the user in a
-//! call, unless a summary stands for the whole turn; [`super::kept_words`] has what remains of it then.
+//! call, unless a summary stands for the whole turn; [`super::summary_excerpts`] has what remains of it then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -331,9 +331,12 @@ fn speaks(call: &ToolCall) -> bool {
 
 /// Returns whether the model loaded a result to follow it: a skill, instructions or a command.
 pub(super) fn is_loaded(result: &ToolResult) -> bool {
-    let loads =
-        |tool| matches!(tool, ToolName::Skill | ToolName::FetchInstructions | ToolName::RunSlashCommand);
     result.status == ToolStatus::Ok && ToolName::parse(&result.name).is_some_and(loads)
+}
+
+/// Returns whether calls of a tool load what the model is to follow.
+pub(super) fn loads(tool: ToolName) -> bool {
+    matches!(tool, ToolName::Skill | ToolName::FetchInstructions | ToolName::RunSlashCommand)
 }
 
 /// What the model loaded to follow and has not loaded again since, newest first, as far as there is room for it.
@@ -592,7 +595,7 @@ pub(super) fn outline<'a>(replaced: impl Iterator<Item = &'a Item> + Clone, long
 #[cfg(test)]
 mod tests {
     use super::super::conversation::{Conversation, LeftOut, LeftOutText};
-    use super::super::kept_words::kept_words;
+    use super::super::summary_excerpts::summary_excerpts;
     use super::*;
 
     fn call(id: &str, name: &str) -> Item {
@@ -785,7 +788,7 @@ mod tests {
         let text = format!("Applied. {}\n{edits}", "x".repeat(2_000));
         let items = [call("1", "apply_diff"), result("1", "apply_diff", &text), call("2", "read_file")];
         assert_eq!(left_out(&items, 10_000), [""; 0]);
-        assert_eq!(kept_words(items.iter(), 1_000), [format!("apply_diff '1': {edits}")]);
+        assert_eq!(summary_excerpts(items.iter(), 1_000), [format!("apply_diff '1': {edits}")]);
     }
 
     #[test]
