@@ -336,7 +336,7 @@ impl Viewer {
         let footer = (terminal::moves_cursor() && format == Format::Text).then(Footer::default);
         let mut transcript = TerminalTranscript::new(terminal::has_colours(), footer.is_none());
         if !matches!(answerer.on_ask, OnAsk::Ask) {
-            transcript = transcript.answered_once();
+            transcript.leave_out_offers();
         }
         Self {
             format,
@@ -357,7 +357,12 @@ impl Viewer {
 
     /// A viewer of a request that runs on another machine.
     pub(super) fn for_remote(format: Format, on_ask: OnAsk, notices: &Notices) -> Self {
-        Self::answered_by(format, Answerer::user(on_ask), true, notices)
+        let mut viewer = Self::answered_by(format, Answerer::user(on_ask), true, notices);
+        if !viewer.asks_user() {
+            // The worker answers by its own settings.
+            viewer.transcript.leave_out_offers();
+        }
+        viewer
     }
 
     /// Takes the newest tree.

@@ -53,8 +53,8 @@ pub(super) struct TerminalTranscript {
     speaker: Option<TaskId>,
     /// What is at work.
     activities: Activities,
-    /// True if a flag answers approvals once: what a standing answer would mean is left out.
-    once: bool,
+    /// True if nobody is asked here: what a standing answer would mean is left out.
+    leaves_out_offers: bool,
 }
 
 impl TerminalTranscript {
@@ -70,13 +70,13 @@ impl TerminalTranscript {
             tree: vec![],
             speaker: None,
             activities: Activities::default(),
-            once: false,
+            leaves_out_offers: false,
         }
     }
 
-    /// The same for a request whose approvals are answered once each, by a flag.
-    pub(super) fn answered_once(self) -> Self {
-        Self { once: true, ..self }
+    /// Leaves out offers, as nobody is asked here: a flag answers approvals once each, or they are answered elsewhere.
+    pub(super) fn leave_out_offers(&mut self) {
+        self.leaves_out_offers = true;
     }
 
     /// Returns whether something is at work.
@@ -335,8 +335,8 @@ impl TerminalTranscript {
         let title = offer.as_deref().and_then(|offer| approval.title.strip_prefix(offer));
         let title = title.unwrap_or(&approval.title).trim_start();
         let (reason, lines) = match &offer {
-            // The flag doesn't accept the offer, so what it would mean decides nothing.
-            Some(_) if self.once => {
+            // Nobody accepts the offer here, so what it would mean decides nothing.
+            Some(_) if self.leaves_out_offers => {
                 // The last one is the server's: the command may say the same.
                 let end = lines.iter().rposition(|line| line.starts_with(TRUST_EXPLANATION));
                 ("commands ask here", &lines[..end.unwrap_or(lines.len())])
@@ -348,7 +348,7 @@ impl TerminalTranscript {
             let _ = writeln!(text, "    {}", render::visible(line));
         }
         // Right above the answers: they are answers to this.
-        if let Some(offer) = offer.filter(|_| !self.once) {
+        if let Some(offer) = offer.filter(|_| !self.leaves_out_offers) {
             let _ = writeln!(text, "  {}", render::visible(&offer));
         }
     }
@@ -547,7 +547,9 @@ mod tests {
             let params = json!({ "rootId": "t", "taskId": "t", "at": 0, "event": asked });
             transcript.format_event(&serde_json::from_value(params).unwrap())
         };
-        let once = format(TerminalTranscript::new(false, true).answered_once());
+        let mut transcript = TerminalTranscript::new(false, true);
+        transcript.leave_out_offers();
+        let once = format(transcript);
         let line = format!("    {TRUST_EXPLANATION}; make\n    Sandbox: L2\n");
         assert_eq!(once, format!("? Run make — commands ask here\n{line}"));
         let whole = format(TerminalTranscript::new(false, true));

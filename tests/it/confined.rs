@@ -345,6 +345,8 @@ fn the_answer_for_a_project_is_a_standing_rule_that_can_be_taken_back() {
     // Who wants to be asked has the last word, also against the user's own settings.
     rules.add(RuleVerdict::Deny, RuleSubject::ConfinedCommands, "nvim", 1).unwrap();
     assert_eq!(verdict(), "ask command");
+    let told = project.succeed(&["policy", "rules"]);
+    assert!(told.contains("r2   No offer to run commands in the sandbox without asking ("), "{told}");
     project.configure(CONFINED);
     assert_eq!(verdict(), "ask command");
     project.succeed(&["policy", "revoke", "r2"]);
@@ -390,7 +392,7 @@ fn the_first_command_of_a_trusted_workspace_asks_once_for_the_project() {
         asked["event"]["title"],
         "Run commands in the sandbox without asking? Run echo one > src/one.txt"
     );
-    let expected = ["Deny", "Only this command", "Yes, for this project", "No, ask each time"];
+    let expected = ["Deny this command", "Only this command", "Yes, for this project", "No, ask each time"];
     assert_eq!(options(&asked), expected);
     respond(&mut client, &asked, "allow_always");
     client.state("completed");
@@ -414,7 +416,7 @@ fn the_first_command_of_an_untrusted_folder_asks_for_trust_as_well() {
         "Trust this folder (AGENTS.md will steer agents) and run its commands in the sandbox without asking? \
          Run echo one > src/one.txt"
     );
-    let expected = ["Deny", "Only this command", "Yes, trust this folder", "No, ask each time"];
+    let expected = ["Deny this command", "Only this command", "Yes, trust this folder", "No, ask each time"];
     assert_eq!(options(&asked), expected);
     respond(&mut client, &asked, "allow_always");
     client.state("completed");
@@ -494,7 +496,7 @@ fn plain_clients_are_offered_every_answer_by_a_popup() {
     let popup = client.popup();
     let actions = popup["params"]["actions"].as_array().unwrap();
     let titles: Vec<&str> = actions.iter().map(|action| action["title"].as_str().unwrap()).collect();
-    let answers = ["Deny", "Only this command", "Yes, for this project", "No, ask each time"];
+    let answers = ["Deny this command", "Only this command", "Yes, for this project", "No, ask each time"];
     assert_eq!(&titles[1..], answers, "{popup}");
     client.reply(&popup, json!({ "title": "Yes, for this project" }));
     // What counts for more than this command is said in full first.

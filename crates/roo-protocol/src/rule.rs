@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::approval::OptionKind;
+
 /// Subject of a standing rule. All of it: nothing else is allowed or refused by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -212,6 +214,17 @@ impl RuleSubject {
         )
     }
 
+    /// Returns whether an answer of this kind declines the offer without refusing the call, which is judged again without it.
+    pub fn is_declined_by(&self, answer: OptionKind) -> bool {
+        match self {
+            Self::ConfinedCommands | Self::TrustAndConfinedCommands { .. } => {
+                answer == OptionKind::RejectAlways
+            }
+            Self::SandboxAccess(_) => !answer.allows(),
+            _ => false,
+        }
+    }
+
     /// Returns whether a rule about this may decide an approval that offers a rule about `asked`. Only the gate knows
     /// whether it does.
     pub fn may_decide(&self, asked: &Self) -> bool {
@@ -277,6 +290,18 @@ fn shown(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offer_can_be_declined_without_refusing_the_call() {
+        let access = RuleSubject::SandboxAccess(Box::default());
+        let trust = RuleSubject::TrustAndConfinedCommands { brings: vec![] };
+        for (offer, once) in [(RuleSubject::ConfinedCommands, false), (trust, false), (access, true)] {
+            assert!(offer.is_offer() && offer.is_declined_by(OptionKind::RejectAlways));
+            assert_eq!(offer.is_declined_by(OptionKind::RejectOnce), once, "{offer:?}");
+            assert!(!offer.is_declined_by(OptionKind::AllowOnce));
+        }
+        assert!(!RuleSubject::Edits.is_declined_by(OptionKind::RejectAlways));
+    }
 
     #[test]
     fn rules_of_earlier_versions_are_read() {

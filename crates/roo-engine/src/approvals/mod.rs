@@ -145,6 +145,18 @@ impl StandingRules {
 /// What the text of a rule without effect says besides.
 const NO_EFFECT: &str = "no effect: made for another directory at this path";
 
+/// A rule in a sentence.
+fn sentence(verdict: RuleVerdict, subject: &RuleSubject) -> String {
+    match (verdict, subject) {
+        // The commands themselves are still asked about.
+        (RuleVerdict::Deny, RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. }) => {
+            "No offer to run commands in the sandbox without asking".to_owned()
+        }
+        (RuleVerdict::Allow, _) => format!("Always allow {}", subject.text()),
+        (RuleVerdict::Deny, _) => format!("Always deny {}", subject.text()),
+    }
+}
+
 /// A rule as it was read.
 struct KeptRule {
     rule: RuleItem,
@@ -193,8 +205,12 @@ impl RuleFile {
         let rules = self.read().map_err(|source| self.failed(source))?;
         // Where it can't be looked at, it is not the one that a rule was made for.
         let directory = self.directory().ok().flatten();
-        let kept =
-            |stored: StoredRule| KeptRule { has_effect: stored.has_effect(directory), rule: stored.rule };
+        let kept = |stored: StoredRule| {
+            let has_effect = stored.has_effect(directory);
+            // An earlier version may have described it in other words.
+            let text = sentence(stored.rule.verdict, &stored.rule.subject);
+            KeptRule { has_effect, rule: RuleItem { text, ..stored.rule } }
+        };
         Ok(rules.into_iter().map(kept).collect())
     }
 
@@ -220,14 +236,10 @@ impl RuleFile {
                 |stored: &StoredRule| stored.rule.rule_id.strip_prefix(self.prefix)?.parse::<u64>().ok();
             let last = rules.iter().filter_map(number).max();
             rules.retain(|stored| !is_that(stored));
-            let verb = match verdict {
-                RuleVerdict::Allow => "Always allow",
-                RuleVerdict::Deny => "Always deny",
-            };
             let rule = RuleItem {
                 rule_id: format!("{}{}", self.prefix, last.unwrap_or(0) + 1),
                 verdict,
-                text: format!("{verb} {}", subject.text()),
+                text: sentence(verdict, &subject),
                 subject: subject.clone(),
                 scope,
                 created_at: at,

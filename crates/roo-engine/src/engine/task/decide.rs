@@ -613,8 +613,8 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let HeldAnswer { by, option_id, text, review } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
-    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, option_id);
-    let goes_on = option_id.allows() || approval.rule.as_ref().is_some_and(goes_on);
+    let is_declined = |offer: &RuleSubject| offer.is_declined_by(option_id.kind());
+    let goes_on = option_id.allows() || approval.rule.as_ref().is_some_and(is_declined);
     // What comes with a refusal is in the call's result.
     if let Some(text) = text.clone().filter(|_| goes_on) {
         events.push(task.queue_with(text, vec![], SendWhen::Now));

@@ -15,7 +15,7 @@ use super::shortening::within;
 use super::{
     AgentSettings, Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle,
     LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
-    UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop, offers,
+    UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop,
 };
 use crate::engine::event::{AnswerWords, ConversationCut, EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
@@ -27,7 +27,7 @@ use roo_protocol::context::{Shortening, ShorteningMethod};
 use roo_protocol::event::{QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::Message;
-use roo_protocol::rule::{RuleSubject, SandboxAccess};
+use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{ForkOrigin, PendingQuestion, ToolUsage, Usage};
 use roo_text::render::one_line;
 
@@ -415,8 +415,7 @@ impl Task {
             self.guard.allow(&current.call);
             return;
         }
-        let judges_again = |offer: &RuleSubject| offers::judges_again(offer, choice);
-        match asked.request.rule.filter(|rule| rule.is_offer() && judges_again(rule)) {
+        match asked.request.rule.filter(|rule| rule.is_declined_by(choice.kind())) {
             Some(offer) => self.offers.decline(&offer),
             None => {
                 let (feedback, review) = (feedback.cloned(), review.cloned());

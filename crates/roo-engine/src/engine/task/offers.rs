@@ -35,13 +35,13 @@ fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
     match rule {
         None => vec![Choice::RejectOnce.named("Deny"), Choice::AllowOnce.named("Allow")],
         Some(RuleSubject::ConfinedCommands) => vec![
-            Choice::RejectOnce.named("Deny"),
+            Choice::RejectOnce.named("Deny this command"),
             Choice::AllowOnce.named("Only this command"),
             Choice::AllowAlways.named("Yes, for this project"),
             Choice::RejectAlways.named("No, ask each time"),
         ],
         Some(RuleSubject::TrustAndConfinedCommands { .. }) => vec![
-            Choice::RejectOnce.named("Deny"),
+            Choice::RejectOnce.named("Deny this command"),
             Choice::AllowOnce.named("Only this command"),
             Choice::AllowAlways.named("Yes, trust this folder"),
             Choice::RejectAlways.named("No, ask each time"),
@@ -97,17 +97,6 @@ impl NewRule {
             subject => (subject, None),
         };
         Some(Self { scope, verdict, subject, trusts })
-    }
-}
-
-/// Returns whether this answer declines an offer without refusing the call, which is then judged again without it.
-pub(super) fn judges_again(offer: &RuleSubject, choice: Choice) -> bool {
-    match offer {
-        RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => {
-            choice == Choice::RejectAlways
-        }
-        RuleSubject::SandboxAccess(_) => matches!(choice, Choice::RejectOnce | Choice::RejectAlways),
-        _ => false,
     }
 }
 
