@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, branch_name, draw_tree,
-    restored_line, shortened_line, state_label,
+    ApprovalEnd, CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, approval_end,
+    branch_name, draw_tree, restored_line, shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
-use roo_protocol::event::{EventParams, OptionKind};
+use roo_protocol::event::EventParams;
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{Message, Say};
 use roo_protocol::rule::{RuleSubject, TRUST_EXPLANATION};
@@ -244,17 +244,25 @@ impl TerminalTranscript {
             }
             Update::CallRefused { rule } => self.line(text, "31", "refused", &format!("by {rule}")),
             Update::ApprovalRequested(approval) => self.approval(approval, text),
-            Update::ApprovalResolved { approval, by, option_id } => {
-                let options = approval.iter().flat_map(|approval| &approval.options);
-                let chosen = options.into_iter().find(|option| Some(&*option.id) == *option_id);
-                let answer = match (option_id, chosen.map(|option| option.kind)) {
-                    (None, _) => "  no longer asked",
-                    (_, Some(OptionKind::AllowOnce | OptionKind::AllowAlways)) => "  allowed",
-                    (_, Some(OptionKind::RejectOnce | OptionKind::RejectAlways)) => "  denied",
-                    (Some(_), None) => "  answered",
-                };
+            Update::ApprovalResolved { approval, by, option_id, rule } => {
+                let approval = approval.as_ref();
+                let offer = approval.and_then(|approval| approval.rule.as_ref());
                 let who = if *by == TERMINAL_USER { "you" } else { by };
-                let by = option_id.map(|_| format!("by {who}")).unwrap_or_default();
+                let (answer, by) = match approval_end(approval, *option_id, *rule) {
+                    ApprovalEnd::Void => ("  no longer asked", String::new()),
+                    ApprovalEnd::ByRule(rule) => ("  decided", format!("by rule {rule}")),
+                    ApprovalEnd::Chosen { option, .. } => {
+                        let answer = match option.map(|option| option.kind) {
+                            None => "  answered",
+                            Some(kind) if kind.allows() => "  allowed",
+                            Some(kind) if offer.is_some_and(|offer| offer.is_declined_by(kind)) => {
+                                "  offer declined"
+                            }
+                            Some(_) => "  denied",
+                        };
+                        (answer, format!("by {who}"))
+                    }
+                };
                 self.line(text, "33", answer, &by);
             }
             Update::QuestionAsked(question) => {

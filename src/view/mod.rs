@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod approval_end;
 mod context;
 mod conversation;
 mod message;
@@ -18,6 +19,7 @@ mod update;
 #[cfg(test)]
 pub(crate) mod recorded_tests;
 
+pub(crate) use self::approval_end::{ApprovalEnd, approval_end};
 pub(crate) use self::context::{context_line, restored_line, shortened_line, shortening_line};
 pub(crate) use self::conversation::{Passage, PastCall, conversation};
 pub(crate) use self::message::{MessageRole, StreamingMessage};
@@ -207,9 +209,10 @@ impl RequestView {
                 self.ask(task, Prompt::Approval(approval.clone()));
                 Update::ApprovalRequested(approval)
             }
-            Event::ApprovalResolved { approval_id, by, option_id, .. } => {
+            Event::ApprovalResolved { approval_id, by, rule_id, option_id, .. } => {
                 let approval = self.take_prompt(approval_id.as_str()).and_then(Prompt::approval);
-                Update::ApprovalResolved { approval, by, option_id: option_id.as_deref() }
+                let (option_id, rule) = (option_id.as_deref(), rule_id.as_deref());
+                Update::ApprovalResolved { approval, by, option_id, rule }
             }
             Event::QuestionAsked { question } => {
                 self.ask(task, Prompt::Question(question.clone()));

@@ -11,7 +11,7 @@ use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::TaskState;
 use serde_json::{Value, json};
 
-use super::{OpenItem, RequestView, Update};
+use super::{ApprovalEnd, OpenItem, RequestView, Update, approval_end};
 
 /// What is kept of one task beside its state: as a front end that shows everything would have it.
 #[derive(Default)]
@@ -82,9 +82,11 @@ impl Front {
                     None => of_task.approvals.push(item),
                 }
             }
-            Update::ApprovalResolved { approval: Some(approval), by, option_id } => {
-                let chosen = approval.options.iter().find(|option| Some(&*option.id) == option_id);
-                let allowed = chosen.map(|option| option.kind.allows());
+            Update::ApprovalResolved { approval: Some(approval), by, option_id, rule } => {
+                let allowed = match approval_end(Some(&approval), option_id, rule) {
+                    ApprovalEnd::Chosen { option, .. } => option.map(|option| option.kind.allows()),
+                    ApprovalEnd::ByRule(_) | ApprovalEnd::Void => None,
+                };
                 let item = find(&mut of_task.approvals, approval.approval_id.as_str()).unwrap();
                 item["answer"] = json!({ "by": by, "allowed": allowed });
             }

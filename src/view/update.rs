@@ -49,8 +49,13 @@ pub(crate) enum Update<'e> {
     CommandEnded { command: &'e CommandId, result: CallResult<'e> },
     /// The user is asked for permission.
     ApprovalRequested(&'e PendingApproval),
-    /// An approval, if it waited, has this answer; none where it became void.
-    ApprovalResolved { approval: Option<PendingApproval>, by: &'e str, option_id: Option<&'e str> },
+    /// An approval, if it waited, has this answer, or was decided by the standing rule of this id; neither where it became void.
+    ApprovalResolved {
+        approval: Option<PendingApproval>,
+        by: &'e str,
+        option_id: Option<&'e str>,
+        rule: Option<&'e str>,
+    },
     /// A task asks its user something.
     QuestionAsked(&'e PendingQuestion),
     /// A question, if it waited, has this answer; none where it became void.

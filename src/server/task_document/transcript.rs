@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use super::prompt::HEADING;
 use crate::markdown::{code, fenced, line, prose, quote};
 use crate::view::{
-    CallResult, CallTarget, MessageRole, OpenItem, Prompt, RequestView, TaskView, Update, restored_line,
-    shortened_line,
+    ApprovalEnd, CallResult, CallTarget, MessageRole, OpenItem, Prompt, RequestView, TaskView, Update,
+    approval_end, restored_line, shortened_line,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
@@ -223,15 +223,14 @@ impl MarkdownTranscript {
                 let (mark, command) = (result.ending().mark(), line(command.as_str()));
                 self.note(task, &format!("*{mark} {command} has ended: {}*", line(result.summary)));
             }
-            Update::ApprovalResolved { approval: Some(approval), by, option_id } => {
-                let answer = match option_id {
-                    None if by.starts_with("rule ") => format!("*decided by the standing {}*", line(by)),
-                    None => "*no longer asked*".to_owned(),
-                    Some(id) => {
-                        let chosen = approval.options.iter().find(|option| option.id == id);
-                        let name = chosen.map_or(id, |option| &option.name);
+            Update::ApprovalResolved { approval: Some(approval), by, option_id, rule } => {
+                let answer = match approval_end(Some(&approval), option_id, rule) {
+                    ApprovalEnd::Chosen { id, option } => {
+                        let name = option.map_or(id, |option| &option.name);
                         format!("**{}**, said {}", line(name), line(by))
                     }
+                    ApprovalEnd::ByRule(rule) => format!("*decided by the standing rule {}*", line(rule)),
+                    ApprovalEnd::Void => "*no longer asked*".to_owned(),
                 };
                 self.enter(task);
                 approval_block(&mut self.page, &approval, ApprovalStage::Answered(&answer));
