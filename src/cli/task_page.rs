@@ -110,7 +110,8 @@ fn section(passage: &Passage<'_>) -> String {
         }
         (MessageRole::Feedback, _) => format!("\n## User\n\n{text}\n"),
         (MessageRole::Result, _) => format!("\n## Result\n\n{text}\n"),
-        (MessageRole::Error | MessageRole::FinalError, _) => format!("\n## Failure\n\n{text}\n"),
+        (MessageRole::Note, _) => format!("\n> ! {}\n", text.trim().replace('\n', "\n> ")),
+        (MessageRole::FinalError, _) => format!("\n## Failure\n\n{text}\n"),
         (MessageRole::Call | MessageRole::Command, Some(call)) => called(call),
         (MessageRole::Question, _) => format!("\n> {}\n", text.replace('\n', "\n> ")),
         (MessageRole::Call | MessageRole::Command | MessageRole::Internal, _) => String::new(),

@@ -376,7 +376,8 @@ impl TerminalTranscript {
                 self.close(text);
             }
             MessageRole::Feedback => self.line(text, "36", "you", &message.text),
-            MessageRole::Error | MessageRole::FinalError => self.line(text, "31", "✗", &message.text),
+            MessageRole::Note => self.line(text, "33", "!", &message.text),
+            MessageRole::FinalError => self.line(text, "31", "✗", &message.text),
             // The prompt is the user's own. Calls and questions have events of their own, results go to the output.
             MessageRole::Prompt
             | MessageRole::Result

@@ -20,8 +20,8 @@ pub(crate) enum MessageRole {
     Result,
     /// The error that a task ends with, which its state tells too.
     FinalError,
-    /// Any other error.
-    Error,
+    /// What the user should know of the way: what a message does not come with, what a hook warns of.
+    Note,
     /// A call, in Roo Code's JSON.
     Call,
     /// The command line of a call.
@@ -44,7 +44,7 @@ impl MessageRole {
             MessageKind::Say(Say::UserFeedback) => Self::Feedback,
             MessageKind::Say(Say::CompletionResult) => Self::Result,
             MessageKind::Say(Say::Error) if id.ends_with(".end") => Self::FinalError,
-            MessageKind::Say(Say::Error) => Self::Error,
+            MessageKind::Say(Say::Error) => Self::Note,
             MessageKind::Say(Say::Tool) | MessageKind::Ask(Ask::UseMcpServer) => Self::Call,
             MessageKind::Say(
                 Say::ApiReqStarted

@@ -503,10 +503,10 @@ impl Conversation {
             }
             // The request that it ends is answered with it.
             MessageRole::FinalError if !self.is_past => {}
-            MessageRole::Error | MessageRole::FinalError if task.is_root() => {
+            MessageRole::Note | MessageRole::FinalError if task.is_root() => {
                 told.push(ClientUpdate::Notice(NoticeSeverity::Error, message.text.clone()));
             }
-            MessageRole::Error | MessageRole::FinalError => self.branch_speaks(task, &message.text, told),
+            MessageRole::Note | MessageRole::FinalError => self.branch_speaks(task, &message.text, told),
             MessageRole::Call | MessageRole::Command => self.call_is_written(task, message, role, told),
             MessageRole::Reasoning
             | MessageRole::Prompt

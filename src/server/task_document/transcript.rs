@@ -441,8 +441,8 @@ impl MarkdownTranscript {
             MessageRole::Reasoning if !message.text.trim().is_empty() => {
                 self.note(task, &thought(&message.text));
             }
-            MessageRole::Error => {
-                self.note(task, &format!("**Error:** {}", prose(&message.text)));
+            MessageRole::Note => {
+                self.note(task, &format!("**Note:** {}", prose(&message.text)));
             }
             // Calls are told as they run, results with the state.
             MessageRole::Reasoning
