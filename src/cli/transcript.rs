@@ -322,6 +322,7 @@ impl TerminalTranscript {
             Update::Silent
             | Update::Tree
             | Update::MessageGrows { .. }
+            | Update::CheckpointSaved { .. }
             | Update::ModelAsked
             | Update::AnswerVoid { .. }
             | Update::QuestionAnswered { .. }

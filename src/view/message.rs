@@ -1,6 +1,6 @@
 //! Messages of a task: what each is to its reader, and its text while it is being written.
 
-use roo_protocol::ids::MessageId;
+use roo_protocol::ids::{MessageId, ToolCallId};
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
 
 /// Role of a message, by its kind and the source that its id names.
@@ -58,6 +58,13 @@ impl MessageRole {
             MessageKind::Ask(_) => Self::Question,
         }
     }
+}
+
+/// The call whose changes a message saves, by its id.
+pub(super) fn checkpoint_of(message: &Message) -> Option<ToolCallId> {
+    let is_checkpoint = message.kind == MessageKind::Say(Say::CheckpointSaved);
+    let call = message.id.as_str().strip_suffix(".checkpoint").filter(|_| is_checkpoint)?;
+    Some(ToolCallId::new(call))
 }
 
 /// A message that is still being written.

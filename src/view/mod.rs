@@ -32,6 +32,7 @@ pub(crate) use self::update::{RECOVERED, Update};
 
 use std::collections::HashMap;
 
+use self::message::checkpoint_of;
 use roo_protocol::event::{DegradedUntil, Event, EventParams, Verdict};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
@@ -173,7 +174,7 @@ impl RequestView {
                 self.stop(task, *state);
                 Update::State { state: *state, result: result.as_deref(), reason: reason.as_deref() }
             }
-            Event::Message { message } => self.message(task, message),
+            Event::Message { message } => self.message(task, message, params.seq),
             Event::MessageDelta { id, say, offset, text } => {
                 self.grow(task, id, *say, *offset, text);
                 Update::MessageGrows { id, say: *say, offset: *offset, text }
@@ -320,7 +321,7 @@ impl RequestView {
         }
     }
 
-    fn message<'e>(&mut self, task: &TaskId, message: &'e Message) -> Update<'e> {
+    fn message<'e>(&mut self, task: &TaskId, message: &'e Message, seq: Option<u64>) -> Update<'e> {
         let id = message.id.as_str();
         if message.kind == MessageKind::Say(Say::ApiReqStarted) {
             let update = Update::from_model_request(message);
@@ -334,7 +335,8 @@ impl RequestView {
             return update;
         }
         if message.kind == MessageKind::Say(Say::CheckpointSaved) {
-            return Update::Silent;
+            let saved = checkpoint_of(message).zip(seq);
+            return saved.map_or(Update::Silent, |(call, seq)| Update::CheckpointSaved { call, seq });
         }
         self.open.retain(|(owner, item)| {
             owner != task || !matches!(item, OpenItem::Message(open) if open.id == message.id)

@@ -43,6 +43,8 @@ pub(crate) enum Update<'e> {
     CallRefused { rule: &'e str },
     /// A call has its result. A call that only steers the conversation has never begun, so it has no target.
     CallFinished { call: &'e ToolCallId, target: Option<CallTarget>, result: CallResult<'e> },
+    /// What a call changed in files can be restored by the number of this event.
+    CheckpointSaved { call: ToolCallId, seq: u64 },
     /// The command of a call runs on in the background.
     CommandBackgrounded { command: &'e CommandId, line: &'e str },
     /// A command in the background has ended.

@@ -17,7 +17,7 @@ use roo_engine::engine::PROVIDER_REFUSED;
 use roo_protocol::checkpoint::CheckpointDiffParams;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId as EngineCall};
-use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::message::{Message, Say};
 use roo_protocol::question::QuestionKind;
 use roo_protocol::task::{PendingQuestion, TodoItem, TodoStatus};
 use roo_protocol::tree::TreeNode;
@@ -248,12 +248,6 @@ impl Conversation {
     pub(super) fn apply(&mut self, params: &EventParams) -> Vec<ClientUpdate> {
         let task = &params.task_id;
         let mut told = Vec::new();
-        if let Event::Message { message } = &params.event
-            && message.kind == MessageKind::Say(Say::CheckpointSaved)
-            && let (Some(call), Some(seq)) = (message.id.as_str().strip_suffix(".checkpoint"), params.seq)
-        {
-            self.checkpoints.entry((task.clone(), EngineCall::new(call))).or_insert(seq);
-        }
         // What a call has printed is gone with its end.
         let printed = match &params.event {
             Event::ToolFinished { tool_call_id, .. } => self.lines(task, tool_call_id),
@@ -297,6 +291,9 @@ impl Conversation {
                     self.set_target(task, call, &target);
                 }
                 self.finish_call(task, call, result, &printed, &mut told);
+            }
+            Update::CheckpointSaved { call, seq } => {
+                self.checkpoints.entry((task.clone(), call)).or_insert(seq);
             }
             Update::QuestionAsked(asked) => told.extend(question(asked, &self.branch_prefix(task))),
             Update::Todo(items) if task.is_root() => told.push(SessionUpdate::Plan(plan(items)).into()),

@@ -16,9 +16,9 @@ use crate::view::{
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
-use roo_protocol::event::{Event, EventParams};
+use roo_protocol::event::EventParams;
 use roo_protocol::ids::{ApprovalId, TaskId, ToolCallId};
-use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::message::{Message, Say};
 use roo_protocol::task::{PendingApproval, PendingQuestion, TaskState};
 use roo_text::render::counted;
 use roo_workspace::{file_uri, path_of};
@@ -178,12 +178,6 @@ impl MarkdownTranscript {
     pub(super) fn apply(&mut self, params: &EventParams, output: Option<&str>) {
         let task = &params.task_id;
         self.seq = params.seq;
-        if let (Event::Message { message }, Some(seq)) = (&params.event, params.seq)
-            && message.kind == MessageKind::Say(Say::CheckpointSaved)
-            && let Some(call) = message.id.as_str().strip_suffix(".checkpoint")
-        {
-            self.checkpoints.insert(ToolCallId::new(call), seq);
-        }
         let Some(update) = self.view.apply(params) else { return };
         match update {
             Update::Created { urid, title, .. } => {
@@ -214,6 +208,9 @@ impl MarkdownTranscript {
             }
             Update::CallFinished { call, target, result } => {
                 self.finished(task, call, target.as_ref(), result, output);
+            }
+            Update::CheckpointSaved { call, seq } => {
+                self.checkpoints.insert(call, seq);
             }
             Update::CommandBackgrounded { command, line: text } => {
                 let command = line(command.as_str());
