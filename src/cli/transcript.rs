@@ -8,7 +8,7 @@ use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
     ApprovalEnd, CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, approval_end,
-    branch_name, draw_tree, restored_line, shortened_line, state_label,
+    branch_name, draw_tree, kept_line, restored_line, shortened_line, state_label,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::event::EventParams;
@@ -284,7 +284,7 @@ impl TerminalTranscript {
             Update::ContextRestored { tokens_before, tokens_after } => {
                 self.line(text, "2", "·", &restored_line(*tokens_before, *tokens_after));
             }
-            Update::ContextKept { reason } => self.reasoned(text, "33", "Context not shortened", reason),
+            Update::ContextKept { reason } => self.line(text, "33", "·", &kept_line(reason)),
             Update::ContextShortening { .. } => {}
             Update::RetryScheduled { at: due, attempt, reason } => {
                 let (wait, time) = (durations::in_words(due.saturating_sub(params.at)), time_of_day(*due));
@@ -612,6 +612,44 @@ mod tests {
             let question = "? Edit a.rs — not allowed yet\n    -a\n    +b\n";
             assert_eq!(format_all(&[asked.clone(), answered(option)]), format!("{question}{answer}"));
         }
+    }
+
+    #[test]
+    fn a_note_on_the_way_is_no_failure() {
+        let note = message("hooks.3", "error", "Nothing is attached for @/a.txt: a.txt does not exist");
+        let end = message("m9.end", "error", "no way");
+        let kept = json!({ "type": "context.kept", "reason": "it is short" });
+        let expected = "! Nothing is attached for @/a.txt: a.txt does not exist\n· Context not shortened: it is short\n✗ no way\n";
+        assert_eq!(format_all(&[note, kept, end]), expected);
+    }
+
+    #[test]
+    fn who_declines_an_offer_has_not_denied_the_call() {
+        let trust = RuleSubject::TrustAndConfinedCommands { brings: vec![] };
+        let access = RuleSubject::SandboxAccess(Box::default());
+        for (rule, once) in [(trust, "  denied by you\n"), (access, "  offer declined by you\n")] {
+            let asked = json!({
+                "type": "approval.requested", "approvalId": "a", "toolCallId": "c", "digest": Digest::of(""),
+                "title": "Run make", "subject": "", "reason": "it asks", "rule": rule,
+                "options": [
+                    { "id": "reject_once", "name": "No", "kind": "reject_once" },
+                    { "id": "reject_always", "name": "Never", "kind": "reject_always" },
+                ],
+            });
+            for (option, answer) in [("reject_once", once), ("reject_always", "  offer declined by you\n")] {
+                let resolved = json!({ "type": "approval.resolved", "approvalId": "a", "by": "cli", "optionId": option });
+                let printed = format_all(&[asked.clone(), resolved]);
+                assert!(printed.ends_with(answer), "{option}: {printed}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_approval_that_a_rule_decides_names_it() {
+        let resolved = json!({
+            "type": "approval.resolved", "approvalId": "a", "by": "rule r1", "ruleId": "r1", "optionId": null,
+        });
+        assert_eq!(format_all(&[resolved]), "  decided by rule r1\n");
     }
 
     /// The tree of a request `t` with branches `t.3` and, below it, `t.7`.

@@ -21,6 +21,11 @@ pub(crate) fn shortened_line(method: ShorteningMethod, before: u64, after: u64, 
     format!("{what}: {} → {} tokens{cost}", grouped(before), grouped(after))
 }
 
+/// Says why a conversation was not shortened.
+pub(crate) fn kept_line(reason: &str) -> String {
+    format!("Context not shortened: {reason}")
+}
+
 /// Says that a shortening was undone.
 pub(crate) fn restored_line(before: u64, after: u64) -> String {
     format!("Context restored: {} → {} tokens", grouped(before), grouped(after))

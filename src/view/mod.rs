@@ -20,7 +20,7 @@ mod update;
 pub(crate) mod recorded_tests;
 
 pub(crate) use self::approval_end::{ApprovalEnd, approval_end};
-pub(crate) use self::context::{context_line, restored_line, shortened_line, shortening_line};
+pub(crate) use self::context::{context_line, kept_line, restored_line, shortened_line, shortening_line};
 pub(crate) use self::conversation::{Passage, PastCall, conversation};
 pub(crate) use self::message::{MessageRole, StreamingMessage};
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};

@@ -315,7 +315,7 @@ function applyNumbered(request: Request, params: EventParams): Request {
       return appended(onTask(request, taskId, { isCondensing: false }), { kind: "note", key, taskId, at, tone: "info", text, ...detail, ...undo });
     }
     case "context.kept":
-      return note(onTask(request, taskId, { isCondensing: false }), "info", `The context was not shortened: ${event.reason}`);
+      return note(onTask(request, taskId, { isCondensing: false }), "info", `Context not shortened: ${event.reason}`);
     case "context.restored": {
       const undone = changed(request, (item) => item.kind === "note" && item.shortening === event.seq && item.taskId === taskId, (item) => {
         if (item.kind !== "note") return item;

@@ -29,7 +29,7 @@ use super::tool_calls::{self, is_quiet, kind, location, meta, name_of, output, t
 use crate::markdown::{InertMarkdown, inert};
 use crate::masking::Mask;
 use crate::view::{
-    CallResult, CallTarget, MessageRole, OpenItem, RECOVERED, RequestView, Update, restored_line,
+    CallResult, CallTarget, MessageRole, OpenItem, RECOVERED, RequestView, Update, kept_line, restored_line,
     shortened_line,
 };
 
@@ -315,10 +315,7 @@ impl Conversation {
                 if self.is_compacting {
                     told.push(self.compaction(CompactionStatus::Failed, None));
                 }
-                told.push(ClientUpdate::Notice(
-                    NoticeSeverity::Warning,
-                    format!("The conversation was not shortened: {reason}"),
-                ));
+                told.push(ClientUpdate::Notice(NoticeSeverity::Warning, kept_line(reason)));
             }
             Update::ContextRestored { tokens_before, tokens_after } if task.is_root() => {
                 told.push(ClientUpdate::Notice(
@@ -340,7 +337,30 @@ impl Conversation {
                 let line = format!("{command} {}: {}", result.ending().mark(), self.line(result.summary));
                 told.push(ClientUpdate::Notice(NoticeSeverity::Info, line));
             }
-            _ => {}
+            // A branch is told in the call that began it, and what is over is not told again.
+            Update::Todo(_)
+            | Update::ContextShortening { .. }
+            | Update::ContextShortened { .. }
+            | Update::ContextKept { .. }
+            | Update::ContextRestored { .. }
+            | Update::RetryScheduled { .. }
+            | Update::CommandEnded { .. }
+            | Update::MessageGrows { .. }
+            // The session itself asks, tells its modes and ends its turn, by the events.
+            | Update::ApprovalRequested(_)
+            | Update::ApprovalResolved { .. }
+            | Update::QuestionAnswered { .. }
+            | Update::Switched { .. }
+            | Update::State { .. }
+            // Calls tell of it, or the protocol has nothing for it.
+            | Update::Tree
+            | Update::Imported { .. }
+            | Update::CallRefused { .. }
+            | Update::CommandBackgrounded { .. }
+            | Update::Edited { .. }
+            | Update::IntentSelected { .. }
+            | Update::RestoreStarted { .. }
+            | Update::RestoreFailed { .. } => {}
         }
         told
     }

@@ -12,7 +12,7 @@ use super::prompt::HEADING;
 use crate::markdown::{code, fenced, line, prose, quote};
 use crate::view::{
     ApprovalEnd, CallResult, CallTarget, MessageRole, OpenItem, Prompt, RequestView, TaskView, Update,
-    approval_end, restored_line, shortened_line,
+    approval_end, kept_line, restored_line, shortened_line,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
@@ -282,7 +282,7 @@ impl MarkdownTranscript {
                 self.note(task, &format!("*{}*", restored_line(tokens_before, tokens_after)));
             }
             Update::ContextKept { reason } => {
-                self.note(task, &format!("*Context not shortened: {}*", line(reason)));
+                self.note(task, &format!("*{}*", kept_line(&line(reason))));
             }
             Update::RetryScheduled { at, attempt, reason } => {
                 let time = time_of_day(at);

@@ -178,7 +178,7 @@
         return appended(onTask(request2, taskId, { isCondensing: false }), { kind: "note", key, taskId, at, tone: "info", text: text2, ...detail, ...undo });
       }
       case "context.kept":
-        return note2(onTask(request2, taskId, { isCondensing: false }), "info", `The context was not shortened: ${event.reason}`);
+        return note2(onTask(request2, taskId, { isCondensing: false }), "info", `Context not shortened: ${event.reason}`);
       case "context.restored": {
         const undone = changed(request2, (item) => item.kind === "note" && item.shortening === event.seq && item.taskId === taskId, (item) => {
           if (item.kind !== "note") return item;
