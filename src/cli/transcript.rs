@@ -773,7 +773,7 @@ mod tests {
 
     #[test]
     fn recorded_requests_are_printed_as_before() {
-        for name in ["greeting", "steering"] {
+        for name in &crate::view::recorded_tests::names() {
             let mut transcript = TerminalTranscript::new(false, true);
             let mut text = String::new();
             for params in crate::view::recorded_tests::events(name) {

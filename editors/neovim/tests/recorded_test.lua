@@ -62,7 +62,8 @@ local function approvals(seen)
     if not answer then
       return { id = approval.id, title = '? ' .. approval.title }
     end
-    local how = answer.allowed == nil and 'no longer asked'
+    local rule = answer.by:match('^rule .*')
+    local how = answer.allowed == nil and (rule and 'decided by the standing ' .. rule or 'no longer asked')
       or ('%s by %s'):format(answer.allowed and 'allowed' or 'refused', answer.by)
     local mark = answer.allowed == nil and '–' or answer.allowed and '✓' or '✗'
     return { id = approval.id, title = ('%s %s — %s'):format(mark, approval.title, how) }
@@ -133,7 +134,13 @@ local function check(request, seen, where)
   equal(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), request:text(), where .. ': buffer and model differ')
 end
 
-for _, name in ipairs({ 'greeting', 'steering' }) do
+local recordings = {}
+for file in vim.fs.dir(directory) do
+  table.insert(recordings, file:match('^(.*)%.jsonl$'))
+end
+assert(#recordings > 1)
+
+for _, name in ipairs(recordings) do
   case(('the recorded request %s is seen as by every front end'):format(name), function()
     local events = vim.split(vim.trim(read(name .. '.jsonl')), '\n', { plain = true })
     local checkpoints = vim.json.decode(read(name .. '.view.json'), decode)

@@ -712,8 +712,6 @@ mod tests {
     use super::*;
     use crate::view::recorded_tests;
 
-    const RECORDINGS: [&str; 2] = ["greeting", "steering"];
-
     /// What a client is told of a recorded request.
     fn told(name: &str, is_past: bool) -> Vec<SessionUpdate> {
         let mut conversation = Conversation::new(PathBuf::from("/home/user/work"), false);
@@ -745,7 +743,7 @@ mod tests {
 
     #[test]
     fn a_call_is_told_before_it_changes_and_has_one_end() {
-        for name in RECORDINGS {
+        for name in &recorded_tests::names() {
             for is_past in [false, true] {
                 let (mut begun, mut ended) = (HashSet::new(), HashSet::new());
                 let is_end = |status| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
@@ -774,7 +772,7 @@ mod tests {
 
     #[test]
     fn live_updates_say_what_is_said_when_a_session_is_loaded() {
-        for name in RECORDINGS {
+        for name in &recorded_tests::names() {
             let (mut live, past) = (said(&told(name, false)), said(&told(name, true)));
             let (mut view, mut void) = (RequestView::default(), vec![]);
             for params in &recorded_tests::events(name) {

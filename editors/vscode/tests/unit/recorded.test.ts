@@ -1,6 +1,6 @@
 // The recorded requests in tests/fixtures/events: the reducer sees in them what every other front end sees.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { EventParams } from "../../src/protocol.ts";
 import { apply, root, total, unknownRequest, waiting, type Item, type Request, type Task } from "../../src/state.ts";
@@ -82,7 +82,12 @@ function seen(request: Request): unknown {
   };
 }
 
-for (const name of ["greeting", "steering"]) {
+const recordings = readdirSync(new URL("../../../../tests/fixtures/events/", import.meta.url)).flatMap((file) =>
+  file.endsWith(".jsonl") ? [file.slice(0, -".jsonl".length)] : [],
+);
+assert.ok(recordings.length > 1);
+
+for (const name of recordings) {
   const events = read(`${name}.jsonl`).trimEnd().split("\n").map((line) => JSON.parse(line) as EventParams);
   const checkpoints = JSON.parse(read(`${name}.view.json`)) as Checkpoint[];
 

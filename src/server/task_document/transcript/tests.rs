@@ -193,7 +193,7 @@ fn what_a_request_tells_is_the_same_with_and_without_running_text() {
 
 #[test]
 fn recorded_requests_read_as_before() {
-    for name in ["greeting", "steering"] {
+    for name in &crate::view::recorded_tests::names() {
         let mut transcript = MarkdownTranscript::new(vec![PathBuf::from("/home/user/work")]);
         let mut before = String::new();
         for params in crate::view::recorded_tests::events(name) {
