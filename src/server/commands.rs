@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
-use super::going_on::go_on;
+use super::answer_outcome::{answer_in_words, resume_after_answer};
 use super::params::in_words;
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::setup_questions::{self, SetupFields};
@@ -29,9 +29,9 @@ use roo_protocol::event::{OptionKind, Suggestion};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
 use roo_protocol::review::{Hunk, HunkDecision};
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
-    REVIEW_ONCE, SendWhen, Settled, TaskForkParams, TaskForkResult, TaskSendParams, TaskSnapshot,
-    TaskStartParams, TaskStartResult, TaskState,
+    ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams, REVIEW_ONCE,
+    SendWhen, TaskForkParams, TaskForkResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
+    TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::{exact_line, one_line};
@@ -440,8 +440,8 @@ async fn respond(
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     // An answer that was refused leaves the decisions, to be sent again.
     session.review_drafts.forget(&approval.approval_id);
-    let goes_on = go_on(session, services, &root, &answer).await;
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, what, goes_on)))
+    let goes_on = resume_after_answer(session, services, &root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, what, goes_on)))
 }
 
 /// Decides on single hunks of an edit. The approval is answered when each has its decision.
@@ -500,8 +500,8 @@ async fn decide_hunks(
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     // An answer that was refused leaves the decisions, to be sent again.
     session.review_drafts.forget(&approval.approval_id);
-    let goes_on = go_on(session, services, root, &answer).await;
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, what, goes_on)))
+    let goes_on = resume_after_answer(session, services, root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, what, goes_on)))
 }
 
 /// Refuses to allow what the user has not seen. A client that says no digest means the one approval that waits,
@@ -543,24 +543,6 @@ fn to_review(argument: &Value) -> Value {
     fields
 }
 
-fn answered(answer: &AnswerResult, what: &str, goes_on: bool) -> String {
-    let what = one_line(what, MESSAGE);
-    match answer {
-        AnswerResult { waits: true, .. } => {
-            format!("earlier turns are summarised before the next model request; this still waits: {what}")
-        }
-        AnswerResult { accepted: true, interrupted: true, .. } if !goes_on => {
-            format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
-        }
-        AnswerResult { accepted: true, .. } => format!("answered: {what}"),
-        AnswerResult { settled: Some(Settled::Rule { rule_id }), .. } => {
-            format!("the standing rule {rule_id} has decided it already: {what}")
-        }
-        AnswerResult { settled: Some(Settled::Void), .. } => format!("it is no longer asked: {what}"),
-        AnswerResult { by, .. } => format!("{by} answered first: {what}"),
-    }
-}
-
 async fn answer(session: &Session, services: &WorkspaceServices, argument: &Value) -> Result<CommandOutcome> {
     let fields: Fields = match argument {
         Value::Number(_) | Value::Bool(_) => Fields::default(),
@@ -583,8 +565,8 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
     let answer = services.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    let goes_on = go_on(session, services, &root, &answer).await;
-    Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text, goes_on)))
+    let goes_on = resume_after_answer(session, services, &root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, &question.text, goes_on)))
 }
 
 /// Reads an answer that is neither text nor object, as clients make of what is typed where they read arguments as JSON: the

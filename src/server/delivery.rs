@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
-use super::going_on::go_on;
+use super::answer_outcome::{answer_in_words, resume_after_answer, void_in_words};
 use super::popup::{PATIENCE, show_popup};
 use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
-use super::{RESUME, commands, customization, task_document};
+use super::{commands, customization, task_document};
 use crate::view::{BranchTree, RECOVERED, newest_tree};
 use roo_engine::customization::{Customization, Grant};
 use roo_engine::engine::EngineError;
@@ -30,8 +30,7 @@ use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Sugges
 use roo_protocol::ids::{Digest, TaskId};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, Settled,
-    TaskState,
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
 };
 use roo_text::render::{exact_line, one_line};
 
@@ -550,8 +549,7 @@ async fn popup(
             return Closed::Dismissed;
         }
     };
-    let by = session.client_name();
-    let outcome = match asked {
+    let (outcome, asker, what) = match asked {
         UserPrompt::Approval(asker, approval) => {
             let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
                 show_details(session, services, &asker.root, approval).await;
@@ -570,19 +568,20 @@ async fn popup(
                 text: None,
                 hunks: vec![],
             };
-            customization::respond(session, services, params).await
+            (customization::respond(session, services, params).await, asker, &approval.title)
         }
         UserPrompt::Question(asker, question) if is_long(question) && choice == SHOW_TASK => {
             show_task(session, services, &asker.root).await;
             return Closed::Again;
         }
-        UserPrompt::Question(_, question) => {
+        UserPrompt::Question(asker, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
             let Some(text) = chosen.map(|suggestion| suggestion.text.clone()) else {
                 return Closed::Dismissed;
             };
             let question_id = question.question_id.clone();
-            services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
+            let params = QuestionAnswerParams { question_id, text, images: vec![] };
+            (services.engine.answer(params, session.client_name()).await, asker, &question.text)
         }
         UserPrompt::Trust(_) | UserPrompt::File(_) => {
             let grant = match asked {
@@ -597,28 +596,18 @@ async fn popup(
             return Closed::Done;
         }
     };
-    let late = match outcome {
-        Ok(answer @ AnswerResult { accepted: true, .. }) => {
-            let goes_on = match asked {
-                UserPrompt::Approval(asker, _) | UserPrompt::Question(asker, _) if answer.interrupted => {
-                    go_on(session, services, &asker.root, &answer).await
-                }
-                _ => true,
-            };
-            if goes_on {
+    let told = match outcome {
+        Ok(answer) => {
+            let goes_on = resume_after_answer(session, services, &asker.root, &answer).await;
+            if answer.accepted && goes_on {
                 return Closed::Done;
             }
-            RESUME.to_owned()
+            answer_in_words(&answer, what, goes_on)
         }
-        Ok(AnswerResult { settled: Some(Settled::Rule { rule_id }), .. }) => {
-            format!("the standing rule {rule_id} has already decided that")
-        }
-        Ok(AnswerResult { settled: Some(Settled::Void), .. }) => "that question is no longer open".to_owned(),
-        Ok(AnswerResult { by, .. }) => format!("{by} has already answered that"),
-        Err(EngineError::NotFound { .. }) => "that question is no longer open".to_owned(),
+        Err(EngineError::NotFound { .. }) => void_in_words(what),
         Err(error) => error.to_string(),
     };
-    session.tell(MessageType::INFO, &late).await;
+    session.tell(MessageType::INFO, &told).await;
     Closed::Done
 }
 

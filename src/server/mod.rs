@@ -7,6 +7,7 @@
 //! given the session, and those that begin by themselves are started by `startup`. No task waits for this module, and
 //! nothing here decides what a task may do.
 
+mod answer_outcome;
 mod browser;
 mod capabilities;
 mod code_actions;
@@ -18,7 +19,6 @@ mod delivery;
 mod document_request;
 mod documents;
 mod editor;
-mod going_on;
 mod handlers;
 mod intake;
 mod left_requests;
@@ -58,8 +58,6 @@ pub use lifecycle::serve_stdio;
 pub(crate) use lifecycle::{Connection, serve_connection};
 pub(crate) use shared_engines::{ConnectionKind, LiveRequest, SharedEngines, Sharing};
 
-/// Hint about an answer to an interrupted request.
-const RESUME: &str = "your answer is saved; the request is interrupted, continue it with roo.resume";
 /// The code of a request that failed for a reason of ours: LSP's `RequestFailed`.
 const REQUEST_FAILED: i64 = -32803;
 

@@ -1143,7 +1143,7 @@ mod plain {
         assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
         client.message("completed: Written.");
         client.reply(&popup, json!({ "title": "Deny" }));
-        client.message("has already answered that");
+        client.message(" answered first: ");
         assert_eq!(std::fs::read_to_string(home.work("new.txt")).unwrap(), "one\n");
         assert_eq!(client.shut_down(), 0);
     }
@@ -1415,6 +1415,41 @@ mod plain {
         run("roo.trustWorkspace", json!({ "pth": ".roo/hooks.json" }), -32602, "has no parameter `pth`");
         run("roo.noSuch", Value::Null, -32602, "no command");
         assert_eq!(client.shut_down(), 0);
+    }
+
+    /// The types of the events in a request's log.
+    fn logged(home: &Home, task: &str) -> Vec<String> {
+        let log = std::fs::read_to_string(home.log(task)).unwrap();
+        let event = |line: &str| serde_json::from_str::<Value>(line).unwrap()["event"]["type"].take();
+        log.lines().map(|line| event(line).as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn stop_answered_to_an_interrupted_task_lets_nothing_go_on() {
+        for is_typed in [false, true] {
+            let options = || if is_typed { Options::typed() } else { Options::plain() };
+            let home = Home::playing("turns: [{ text: Hm., repeat: true }]");
+            home.configure("limits: { mistakes: 1 }\n");
+            let mut client = Client::start(&home, options());
+            let started = client.command("roo.newTask", json!({ "prompt": "Do it", "mode": "code" }));
+            let task = started["taskId"].as_str().unwrap().to_owned();
+            let waits = |client: &mut Client| {
+                client.command("roo.status", Value::Null)["text"].as_str().unwrap().contains("1 waiting")
+            };
+            eventually("the question", || waits(&mut client));
+            client.kill();
+            let before = logged(&home, &task).len();
+            let mut client = Client::start(&home, options());
+            client.command("roo.status", Value::Null);
+            let answered = client.command("roo.answer", json!("Stop"));
+            assert_eq!(answered["accepted"], true);
+            if answered["interrupted"] == true {
+                client.command("roo.resume", json!({ "taskId": task }));
+            }
+            client.command("roo.status", Value::Null);
+            assert_eq!(client.shut_down(), 0);
+            assert_eq!(logged(&home, &task)[before..], ["interrupted", "questionAnswered", "ended"]);
+        }
     }
 
     #[test]

@@ -32,24 +32,21 @@ use self::documents::{FILE, TaskDocument, Texts, request_of};
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::transcript::{MarkdownTranscript, Rendering};
+use super::answer_outcome::{answer_in_words, resume_after_answer};
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
-use super::going_on::go_on;
 use super::session::{Session, WorkspaceServices};
-use super::{RESUME, engine_failure, failure};
+use super::{engine_failure, failure};
 use crate::view::Prompt;
 use roo_engine::engine::EngineError;
 use roo_protocol::error::ErrorKind;
-use roo_protocol::ids::{QuestionId, TaskId};
+use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
-    ContextItem, Position, QuestionAnswerParams, Range, SendWhen, TaskSendParams, TaskStartParams, TaskState,
+    ContextItem, PendingQuestion, Position, QuestionAnswerParams, Range, SendWhen, TaskSendParams,
+    TaskStartParams, TaskState,
 };
 use roo_text::position::{Encoding, Positions};
 use roo_workspace::path_of;
-
-/// What is said where the command `/condense` is given in place of an answer.
-const CONDENSING: &str =
-    "Earlier turns are summarised before the next model request. The question still waits for an answer.";
 
 /// The largest document that is read back from the disk, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -215,20 +212,23 @@ async fn tell(
         let transcript = document.transcript();
         let mut prompts = transcript.view().prompts();
         let question = prompts.find_map(|(task, prompt)| match prompt {
-            Prompt::Question(question) => Some((task.clone(), question.question_id.clone())),
+            Prompt::Question(question) => Some((task.clone(), question.clone())),
             Prompt::Approval(_) => None,
         });
         let waiting = transcript.view().prompts().next().map(|(task, _)| task.clone());
         (question, waiting)
     };
-    if let Some((task, question_id)) = question {
-        let question_id: QuestionId = question_id;
+    if let Some((task, PendingQuestion { question_id, text: what, .. })) = question {
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
         let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
-        if answer.waits {
-            session.tell(MessageType::INFO, CONDENSING).await;
-        } else if answer.interrupted && !go_on(session, services, &document.root, &answer).await {
-            session.tell(MessageType::INFO, RESUME).await;
+        let goes_on = resume_after_answer(session, services, &document.root, &answer).await;
+        let told = answer_in_words(&answer, &what, goes_on);
+        if !answer.accepted {
+            // What was written stays in the document.
+            return Err(failure(ErrorKind::WrongState, told, Some(task), "Send it again as a message."));
+        }
+        if answer.waits || !goes_on {
+            session.tell(MessageType::INFO, &told).await;
         }
         return Ok(task);
     }

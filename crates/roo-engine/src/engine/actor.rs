@@ -419,12 +419,16 @@ impl Actor {
         if let Command::Restore(order) = command {
             return self.begin_restore(task, *order).await;
         }
-        let (input, reply) = match self.judge(&task, command) {
+        let (input, mut reply) = match self.judge(&task, command) {
             Ok(CommandOutcome::Input(input, reply)) => (*input, reply),
             Ok(CommandOutcome::Settled(reply)) => return Ok(Ok(reply)),
             Err(error) => return Ok(Err(error)),
         };
         self.input(&task, input).await?;
+        if let Reply::Answer(answer) | Reply::Rule(answer, _) = &mut reply {
+            // An answer may have ended it, and what has ended is not to go on.
+            answer.interrupted = self.tree.task(&task).is_some_and(Task::is_interrupted);
+        }
         Ok(Ok(reply))
     }
 
@@ -544,10 +548,10 @@ impl Actor {
                 AnswerResult { accepted: again, by: answered.by.clone(), interrupted, waits: false, settled };
             Ok(CommandOutcome::Settled(Reply::Answer(answer)))
         };
-        let accepted = |input, by| {
-            let answer = AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
-            CommandOutcome::Input(Box::new(input), Reply::Answer(answer))
-        };
+        // Whether it is interrupted then, is known when the input is applied.
+        let counts =
+            |by, waits| AnswerResult { accepted: true, by, interrupted: false, waits, settled: None };
+        let accepted = |input, by| CommandOutcome::Input(Box::new(input), Reply::Answer(counts(by, false)));
         match command {
             // Handled where the actor can end.
             Command::Delete | Command::Reconsider(_) | Command::Restore(_) => {
@@ -596,9 +600,7 @@ impl Actor {
                 Ok(match rule {
                     None => accepted(input, by),
                     Some(rule) => {
-                        let answer =
-                            AnswerResult { accepted: true, by, interrupted, waits: false, settled: None };
-                        CommandOutcome::Input(Box::new(input), Reply::Rule(answer, rule))
+                        CommandOutcome::Input(Box::new(input), Reply::Rule(counts(by, false), rule))
                     }
                 })
             }
@@ -611,8 +613,8 @@ impl Actor {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
                 }
                 if condense && !task.is_asked_by_server() {
-                    let answer = AnswerResult { accepted: true, by, interrupted, waits: true, settled: None };
-                    return Ok(CommandOutcome::Input(Box::new(Input::Condense), Reply::Answer(answer)));
+                    let reply = Reply::Answer(counts(by, true));
+                    return Ok(CommandOutcome::Input(Box::new(Input::Condense), reply));
                 }
                 Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
