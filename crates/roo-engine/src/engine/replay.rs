@@ -209,8 +209,13 @@ impl Run<'_> {
             }
             _ => {}
         }
-        let follows = tree.settle();
+        if let Some(count) = self.earlier_message(tree) {
+            self.take(count);
+            return Ok(());
+        }
+        let mut follows = tree.settle();
         if !follows.is_empty() && self.settles {
+            self.forget_if_earlier(&mut follows);
             return self.follow(&follows);
         }
         let mut best: Option<(Agreement, Vec<Fact>, bool)> = None;
@@ -239,6 +244,37 @@ impl Run<'_> {
                 self.follow(&follows)
             }
             _ => Err(self.difference(0, &[])),
+        }
+    }
+
+    /// The number of the next records by which earlier versions resumed a request that was stopped with several branches, and kept
+    /// what its user said until all of them had ended; none for anything else.
+    fn earlier_message(&self, tree: &Tree) -> Option<usize> {
+        let rest = &self.records[self.next..];
+        let resumed = rest.iter().take_while(|record| record.event == Event::Resumed).count();
+        let id = &rest[..resumed].last()?.task_id;
+        match rest.get(resumed..resumed + 2)? {
+            [
+                Record { event: Event::QueueChanged { .. }, task_id, .. },
+                Record { event: Event::Shown { message }, .. },
+            ] if task_id == id && message.id.as_str().ends_with(".waits") && tree.is_earlier_reader(id) => {
+                Some(resumed + 2)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes out of facts what follows from the end of a stopped request, where an earlier version has recorded less: it handed
+    /// nothing to several branches.
+    fn forget_if_earlier(&self, follows: &mut Vec<Fact>) {
+        let Agreement { explanation, facts: recorded } = self.compare(follows);
+        let is_earlier = match follows.split_at(recorded) {
+            // One branch is handed two events: its own queue and that of the root.
+            ([.., (_, Event::Resumed)], handed) => handed.len() > 2,
+            _ => false,
+        };
+        if explanation == Explanation::No && is_earlier {
+            follows.truncate(recorded);
         }
     }
 

@@ -603,12 +603,7 @@ impl Task {
 
     /// Takes note of whether a subtask has stopped with its request.
     pub(super) fn note_stopped(&mut self, child: &TaskId, is_stopped: bool) {
-        let batch = match &mut self.lifecycle {
-            Lifecycle::Open(open) => open.phase.batch_mut(),
-            Lifecycle::Stopped(stopped) => stopped.batch.as_deref_mut(),
-            Lifecycle::Ended(_) => None,
-        };
-        if let Some(batch) = batch {
+        if let Some(batch) = self.lifecycle.batch_mut() {
             batch.note_stopped(child, is_stopped);
         }
     }
@@ -631,8 +626,13 @@ impl Task {
     /// The queue with one more message, which will have the item's id when it is delivered.
     fn queue_with(&self, text: String, images: Vec<String>, when: SendWhen) -> Event {
         let mut items = self.queue.clone();
-        items.push(QueueItem { id: format!("m{}", self.number()), text, images, when });
+        items.push(self.queue_item(text, images, when));
         Event::QueueChanged { items }
+    }
+
+    /// A new message to it.
+    pub(super) fn queue_item(&self, text: String, images: Vec<String>, when: SendWhen) -> QueueItem {
+        QueueItem { id: format!("m{}", self.number()), text, images, when }
     }
 
     /// Returns whether it does nothing but wait for subtasks.

@@ -18,7 +18,7 @@ use roo_formats::modes::delegation;
 use roo_model::prompts::replies;
 use roo_protocol::event::QuestionKind;
 use roo_protocol::ids::{CommandId, TaskId};
-use roo_protocol::task::{HistoryItem, SendWhen, TaskState, Usage};
+use roo_protocol::task::{HistoryItem, QueueItem, SendWhen, TaskState, Usage};
 use roo_protocol::tree::TreeNode;
 
 /// An event and the task that it belongs to.
@@ -384,9 +384,7 @@ impl Tree {
     /// Decides the events of an input to one task. What doesn't fit the state leads to nothing.
     pub fn decide(&self, id: &TaskId, input: Input, at: i64) -> Vec<Fact> {
         let Some(task) = self.task(id) else { return vec![] };
-        // A branch that has stopped can only be ended by itself when the request goes on.
-        let can_go_on = task.is_stopped() && !matches!(input, Input::Cancel);
-        let is_over = task.parent.is_some() && task.state().is_final() && !can_go_on;
+        let is_over = task.parent.is_some() && task.state().is_final() && !task.is_stopped();
         if is_over {
             // A subtask that has ended is part of its parent's conversation by now.
             return vec![];
@@ -404,10 +402,23 @@ impl Tree {
             Input::Send { when, .. } if *when == SendWhen::Now || task.is_stopped() => self.reader_of(task),
             _ => Reader::Itself,
         };
-        if let (Reader::Branch(branch), Input::Send { text, images, .. }) = (&reader, &input) {
-            let mut facts = self.wake_others(&branch.id, at);
-            facts.extend(facts_of(branch, task::queue_for(branch, text.clone(), images.clone())));
-            return facts;
+        match (&reader, &input) {
+            (Reader::Branch(branch), Input::Send { text, images, .. }) => {
+                let mut facts = self.wake_others(&branch.id, at);
+                facts.extend(facts_of(branch, task::queue_for(branch, text.clone(), images.clone())));
+                return facts;
+            }
+            // While the task still stops, it is handed to them when all have.
+            (Reader::Several(branches), Input::Send { text, images, .. })
+                if have_stopped(branches) && !task.is_stopping() =>
+            {
+                let item = task.queue_item(text.clone(), images.clone(), SendWhen::Now);
+                let mut facts = self.wake_others(id, at);
+                facts.extend(facts_of(task, task::decide(task, Input::Resume, at)));
+                facts.extend(hand_to(branches, &[item]));
+                return facts;
+            }
+            _ => {}
         }
         let mut facts = if wakes { self.wake_others(id, at) } else { vec![] };
         let stops = self.stops_request(task, &input);
@@ -420,7 +431,7 @@ impl Tree {
         }
         facts.extend(facts_of(task, task::decide(task, input, at)));
         facts.extend(told.filter(|_| !facts.is_empty()));
-        if let Reader::OneOfSeveral = reader {
+        if let Reader::Several(_) = reader {
             facts.push((task.id.clone(), Event::Shown { message: task.waits_for_subtasks() }));
         }
         if let Some(reason) = stops {
@@ -438,20 +449,39 @@ impl Tree {
         others.flat_map(|other| facts_of(other, task::decide(other, Input::Resume, at))).collect()
     }
 
-    /// The task that reads what the user says to this one now: while it waits for one subtask alone, that one or the one
-    /// below it that works.
+    /// Who reads what the user says to this task now: while it waits for one subtask alone, that one or the one below it that
+    /// works.
     fn reader_of(&self, task: &Task) -> Reader<'_> {
         if !task.awaits_subtasks() {
             return Reader::Itself;
         }
         let mut open = task.open_subtasks();
-        let (Some((child, _)), None) = (open.next(), open.next()) else { return Reader::OneOfSeveral };
-        let goes_on = |child: &&Task| child.is_stopped() || !child.state().is_final() && !child.is_ending();
-        let Some(child) = self.task(child).filter(goes_on) else { return Reader::Itself };
+        let (Some((child, _)), None) = (open.next(), open.next()) else {
+            return Reader::Several(self.working_below(task));
+        };
+        let Some(child) = self.task(child).filter(|child| goes_on(child)) else { return Reader::Itself };
         match self.reader_of(child) {
             Reader::Itself => Reader::Branch(child),
             below => below,
         }
+    }
+
+    /// The branches below a task that work or have stopped, without those that only wait for others of them.
+    fn working_below(&self, task: &Task) -> Vec<&Task> {
+        let open = task.open_subtasks().filter_map(|(child, _)| self.task(child));
+        open.filter(|child| goes_on(child))
+            .flat_map(|child| match self.reader_of(child) {
+                Reader::Branch(below) => vec![below],
+                Reader::Several(below) if !below.is_empty() => below,
+                Reader::Itself | Reader::Several(_) => vec![child],
+            })
+            .collect()
+    }
+
+    /// Returns whether a message to a task that has stopped waited for all of its branches in earlier versions.
+    pub(super) fn is_earlier_reader(&self, id: &TaskId) -> bool {
+        let reader = self.task(id).filter(|task| task.is_stopped()).map(|task| self.reader_of(task));
+        matches!(reader, Some(Reader::Several(branches)) if have_stopped(&branches))
     }
 
     /// Tells the user once for all branches of a task that they get no work trees.
@@ -561,17 +591,23 @@ impl Tree {
         facts
     }
 
-    /// Hands what was said while a request stopped, and lets it go on, to the branch that goes on with it.
+    /// Hands what was said while a request stopped, and lets it go on, to the branches that go on with it.
     fn hand_down(&self, facts: &[Fact]) -> Vec<Fact> {
         let then = self.after(facts, 0);
         let root = then.root();
-        let Reader::Branch(branch) = then.reader_of(root) else { return vec![] };
+        let branches = match then.reader_of(root) {
+            Reader::Itself => return vec![],
+            Reader::Branch(branch) => vec![branch],
+            Reader::Several(branches) => branches,
+        };
         let (now, rest): (Vec<_>, Vec<_>) =
             root.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
-        let handed = branch.with_returned(&now).map(|event| (branch.id.clone(), event));
-        // Behind it: what is in the log twice is read twice, and not lost.
-        let rest = (root.id.clone(), Event::QueueChanged { items: rest });
-        handed.into_iter().flat_map(|handed| [handed, rest.clone()]).collect()
+        let mut handed = hand_to(&branches, &now);
+        if !handed.is_empty() {
+            // Behind them: what is in the log twice is read twice, and not lost.
+            handed.push((root.id.clone(), Event::QueueChanged { items: rest }));
+        }
+        handed
     }
 
     /// A branch that its parent has decided on but that isn't there yet, or hasn't its brief yet.
@@ -673,8 +709,25 @@ enum Reader<'a> {
     Itself,
     /// The branch for which it waits.
     Branch(&'a Task),
-    /// One of several branches for which it waits: nobody can say which.
-    OneOfSeveral,
+    /// One of several branches for which it waits: nobody can say which. Where they have stopped, each of them reads it before
+    /// it goes on.
+    Several(Vec<&'a Task>),
+}
+
+/// Returns whether a branch works, or has stopped and goes on with its request.
+fn goes_on(branch: &Task) -> bool {
+    branch.is_stopped() || !branch.state().is_final() && !branch.is_ending()
+}
+
+/// Returns whether there are such branches, and all of them have stopped.
+fn have_stopped(branches: &[&Task]) -> bool {
+    !branches.is_empty() && branches.iter().all(|branch| branch.is_stopped())
+}
+
+/// Puts messages into the queue of each of these branches.
+fn hand_to(branches: &[&Task], items: &[QueueItem]) -> Vec<Fact> {
+    let handed = |branch: &&Task| Some((branch.id.clone(), branch.with_returned(items)?));
+    branches.iter().filter_map(handed).collect()
 }
 
 /// Gives the messages that a branch leaves unread when it ends to its parent, before it ends: they must not be lost.

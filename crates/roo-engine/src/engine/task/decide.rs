@@ -67,7 +67,10 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             items.iter_mut().filter(|item| item.id == id).for_each(|item| item.text.clone_from(&text));
         }),
         Input::DeleteQueued { id } => edit_queue(task, |items| items.retain(|item| item.id != id)),
-        Input::Cancel if task.is_stopped() => vec![Event::CancelRequested],
+        // A branch that stops or has stopped with its request ends for good.
+        Input::Cancel if task.is_stopped() || task.is_stopping() && task.parent.is_some() => {
+            vec![Event::CancelRequested]
+        }
         Input::Cancel | Input::Stop if task.state().is_final() || task.is_ending() => vec![],
         Input::Cancel => vec![Event::CancelRequested],
         Input::Stop => vec![Event::StopRequested { reason: None }],

@@ -460,8 +460,7 @@ impl Task {
         mistake: bool,
         withheld: Option<&SandboxAccess>,
     ) {
-        let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
-        let Some(batch) = phase.batch_mut() else { return };
+        let Some(batch) = self.lifecycle.batch_mut() else { return };
         let created = batch.created_files(&result.call_id);
         let Some(finished) = batch.finish(result) else { return };
         let effect = ToolId::of_call(&result.name).map(|tool| tool.effect());
@@ -489,7 +488,7 @@ impl Task {
             let cut = results.iter().filter(is_cut).map(|result| result.call_id.clone()).collect();
             self.files.leave_out(&cut, false);
             self.conversation.push(Item::Results { results });
-            *phase = Phase::FIRST_ATTEMPT;
+            self.lifecycle.close_batch();
         }
         let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = &finished;
         if self.guard.count_result(call, result, mistake) == SAME_LOOKS {

@@ -108,6 +108,24 @@ impl Lifecycle {
         *self = Self::Stopped(StoppedTask { ending, batch });
     }
 
+    /// The calls of the answer that is worked off, or will be when a stopped task goes on.
+    pub(super) fn batch_mut(&mut self) -> Option<&mut ToolBatch> {
+        match self {
+            Self::Open(open) => open.phase.batch_mut(),
+            Self::Stopped(stopped) => stopped.batch.as_deref_mut(),
+            Self::Ended(_) => None,
+        }
+    }
+
+    /// All calls of the answer have their results: the next request is to be made.
+    pub(super) fn close_batch(&mut self) {
+        match self {
+            Self::Open(open) => open.phase = Phase::FIRST_ATTEMPT,
+            Self::Stopped(stopped) => stopped.batch = None,
+            Self::Ended(_) => {}
+        }
+    }
+
     /// The state as clients name it.
     pub(super) fn state(&self) -> TaskState {
         match self {

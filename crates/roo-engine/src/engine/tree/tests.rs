@@ -492,7 +492,6 @@ fn a_request_that_was_stopped_goes_on_where_its_branches_were() {
                 assert_eq!((task.state(), wanted(task)), (TaskState::Cancelled, None), "{}", task.id);
             }
             assert_eq!((sim.results(&root()), sim.results(&outer)), (vec![], vec![]));
-            assert_eq!(sim.input(&inner, Input::Cancel), 0);
             if is_killed {
                 sim.killed_at(sim.log.len());
             }
@@ -507,8 +506,7 @@ fn a_request_that_was_stopped_goes_on_where_its_branches_were() {
             let now = sim.task(&inner).conversation.items().len();
             assert_eq!(now, known + usize::from(matches!(how, GoOn::Say)));
             if let GoOn::Say = how {
-                let words = "<user_message>\nGo on where you were.\n</user_message>";
-                assert_eq!(sim.newest_words(&inner), words);
+                assert_eq!(sim.newest_words(&inner), words("Go on where you were."));
             }
             sim.completes(&inner, "b");
             sim.completes(&outer, "a");
@@ -541,8 +539,9 @@ fn what_runs_and_waits_when_a_request_is_stopped_comes_to_an_end() {
     assert!(sim.task(&branches[2]).open_worktree().is_some(), "what is in its worktree is not lost");
 
     sim.input(&root(), said("Only the tests."));
-    assert_eq!(sim.queue(&root()), ["Only the tests."], "nobody can say which branch is meant");
+    assert!(sim.queue(&root()).is_empty());
     for (branch, result) in branches.iter().zip(["a", "b", "c"]) {
+        assert_eq!(sim.newest_words(branch), words("Only the tests."));
         assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })), "{branch}");
         sim.says(branch, &[ModelAnswer::Complete(result)]);
         let decision = if *branch == branches[2] { merge_allowed("next") } else { judged(&sim, branch) };
@@ -552,6 +551,105 @@ fn what_runs_and_waits_when_a_request_is_stopped_comes_to_an_end() {
     sim.input(&branches[2], Input::WorktreeClosed { kept: None });
     assert_eq!(statuses(&sim, &root()), [ToolStatus::Ok; 3]);
     replay(&root(), &sim.log).unwrap();
+}
+
+/// What a model reads where the user says this.
+fn words(text: &str) -> String {
+    format!("<user_message>\n{text}\n</user_message>")
+}
+
+#[test]
+fn what_is_said_to_a_request_that_was_stopped_is_read_by_all_branches_before_they_go_on() {
+    for is_killed in [false, true] {
+        let mut sim = Sim::new(LIMITS);
+        let branches = sim.delegates(&root(), &["A", "B"]);
+        let below = sim.delegates(&branches[0], &["C", "D"]);
+        sim.input(&root(), Input::Stop);
+        if is_killed {
+            sim.killed_at(sim.log.len());
+        }
+        let stopped = sim.clone();
+        sim.input(&root(), said("Touch nothing."));
+        let readers = [&branches[1], &below[0], &below[1]];
+        for task in sim.tree.tasks() {
+            let reads = readers.contains(&&task.id);
+            assert_eq!(sim.newest_words(&task.id) == words("Touch nothing."), reads, "{}", task.id);
+            assert!(task.queue.is_empty() && !task.state().is_final(), "{}", task.id);
+        }
+        sim.check();
+        // Killed within what follows, nobody goes on who has not read it.
+        for length in stopped.log.len() + 4..=sim.log.len() {
+            let mut killed = sim.clone();
+            killed.killed_at(length);
+            killed.input(&root(), Input::Resume);
+            for reader in readers {
+                assert_eq!(killed.newest_words(reader), words("Touch nothing."));
+            }
+            killed.finish();
+            killed.check_log();
+        }
+    }
+}
+
+#[test]
+fn what_is_said_while_a_request_stops_is_read_by_all_branches_that_go_on() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[ModelAnswer::Command]);
+    sim.allows(&branches[0]);
+    sim.input(&root(), Input::Stop);
+    sim.input(&root(), said("Touch nothing."));
+    let before = sim.clone();
+    sim.input(&branches[0], Input::ToolDone(done()));
+    assert!(sim.queue(&root()).is_empty());
+    for branch in &branches {
+        assert_eq!(sim.newest_words(branch), words("Touch nothing."));
+        assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })));
+    }
+    replay(&root(), &sim.log).unwrap();
+
+    // Earlier versions left it to the request's own task.
+    let mut earlier = before;
+    earlier.input_in_earlier_version(&branches[0], Input::ToolDone(done()));
+    assert_eq!(earlier.queue(&root()), ["Touch nothing."]);
+    replay(&root(), &earlier.log).unwrap();
+}
+
+impl Sim {
+    /// As [`Sim::input`] in an earlier version: what was said while the request stopped was not handed to several branches, and
+    /// what was said to a branch then was not looked at.
+    fn input_in_earlier_version(&mut self, task: &TaskId, input: Input) {
+        self.commit(self.tree.decide(task, input, NOW));
+        loop {
+            let mut facts = self.tree.settle();
+            if facts.is_empty() {
+                return;
+            }
+            let resumed = facts.iter().position(|(_, event)| *event == Event::Resumed);
+            if let Some(resumed) = resumed.filter(|_| facts.len() > 1) {
+                let is_behind_end = matches!(facts[resumed - 1], (_, Event::Ended { .. }));
+                facts.truncate(if is_behind_end { resumed } else { resumed + 1 });
+            }
+            self.commit(facts);
+        }
+    }
+}
+
+#[test]
+fn a_message_that_an_earlier_version_kept_from_stopped_branches_replays() {
+    let mut sim = Sim::new(LIMITS);
+    sim.delegates(&root(), &["A", "B"]);
+    sim.input(&root(), Input::Stop);
+    let item = sim.tree.root().queue_item("Touch nothing.".into(), vec![], SendWhen::Now);
+    let events = [
+        Event::Resumed,
+        Event::QueueChanged { items: vec![item] },
+        Event::Shown { message: sim.tree.root().waits_for_subtasks() },
+    ];
+    sim.commit(events.map(|event| (root(), event)).into());
+    sim.settle();
+    let replayed = replay(&root(), &sim.log).unwrap();
+    assert_eq!(replayed, Replayed { events: sim.log.len() as u64, given: 5, imported: 0 });
 }
 
 fn judged(sim: &Sim, id: &TaskId) -> PolicyDecision {
@@ -587,6 +685,71 @@ fn a_request_that_was_stopped_can_be_ended_for_good() {
     for branch in [&outer, &inner] {
         assert_eq!(sim.input(branch, Input::Resume), 0);
     }
+    sim.check_log();
+}
+
+#[test]
+fn a_branch_that_has_stopped_can_be_ended_by_itself() {
+    for is_killed in [false, true] {
+        let mut sim = Sim::new(LIMITS);
+        let branches = sim.delegates(&root(), &["A", "B"]);
+        let below = sim.delegates(&branches[0], &["C"]).remove(0);
+        sim.input(&root(), Input::Stop);
+        assert!(sim.input(&branches[0], Input::Cancel) > 0);
+        sim.check();
+        if is_killed {
+            sim.killed_at(sim.log.len());
+        }
+        for ended in [&branches[0], &below] {
+            assert!(sim.task(ended).state().is_final() && !sim.task(ended).is_stopped());
+            assert_eq!(sim.input(ended, Input::Resume), 0);
+        }
+        assert!(sim.tree.root().is_stopped() && sim.task(&branches[1]).is_stopped(), "the others wait");
+        sim.input(&root(), said("Only the tests."));
+        assert_eq!(sim.newest_words(&branches[1]), words("Only the tests."), "it is the only one left");
+        sim.completes(&branches[1], "b");
+        let statuses: Vec<ToolStatus> = sim.results(&root()).iter().map(|(status, _)| *status).collect();
+        assert_eq!(statuses, [ToolStatus::Interrupted, ToolStatus::Ok]);
+        sim.completes(&root(), "All.");
+        sim.check_log();
+    }
+}
+
+#[test]
+fn a_request_whose_stopped_branches_have_all_been_ended_goes_on_with_their_results() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "Apart"]);
+    sim.input(&branches[1], made("/w/1"));
+    sim.input(&root(), Input::Stop);
+    for branch in &branches {
+        sim.input(branch, Input::Cancel);
+    }
+    assert_eq!(wanted(sim.task(&branches[1])), Some(Effect::CloseWorktree));
+    sim.check();
+    sim.input(&branches[1], Input::WorktreeClosed { kept: None });
+    assert_eq!(sim.tree.root().state(), TaskState::Cancelled);
+    assert_eq!(wanted(sim.tree.root()), None);
+    sim.input(&root(), Input::Resume);
+    assert_eq!(sim.results(&root()).len(), 2);
+    assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })));
+    sim.completes(&root(), "All.");
+    sim.check_log();
+}
+
+#[test]
+fn a_branch_that_is_about_to_stop_can_be_ended_by_itself() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[ModelAnswer::Command]);
+    sim.allows(&branches[0]);
+    sim.input(&root(), Input::Stop);
+    sim.input(&branches[0], Input::Cancel);
+    sim.input(&branches[0], Input::ToolDone(done()));
+    assert!(sim.tree.root().is_stopped() && !sim.task(&branches[0]).is_stopped());
+    sim.input(&root(), Input::Resume);
+    sim.completes(&branches[1], "b");
+    assert_eq!(sim.results(&root())[0].0, ToolStatus::Interrupted);
+    sim.completes(&root(), "All.");
     sim.check_log();
 }
 
@@ -1062,7 +1225,8 @@ impl Sim {
                 let stops = task.is_stopped() || task.is_stopping();
                 let is_there = there.is_some_and(|child| match child.is_stopped() {
                     true => stops,
-                    false => !child.state().is_final() && !task.is_stopped(),
+                    // One that was ended by itself may still have its work tree to close.
+                    false => !child.state().is_final() && (!task.is_stopped() || child.is_ending()),
                 });
                 assert!(is_there || task.is_interrupted());
             }
