@@ -265,10 +265,11 @@ impl Run<'_> {
     }
 
     /// Takes out of facts what follows from the end of a stopped request, where an earlier version has recorded less: it handed
-    /// nothing to several branches.
+    /// nothing to several branches, and did not look at what was said to a branch meanwhile.
     fn forget_if_earlier(&self, follows: &mut Vec<Fact>) {
         let Agreement { explanation, facts: recorded } = self.compare(follows);
         let is_earlier = match follows.split_at(recorded) {
+            ([.., (_, Event::Ended { .. })], [(_, Event::Resumed), ..]) => true,
             // One branch is handed two events: its own queue and that of the root.
             ([.., (_, Event::Resumed)], handed) => handed.len() > 2,
             _ => false,

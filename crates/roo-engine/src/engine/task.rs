@@ -661,6 +661,11 @@ impl Task {
         (!self.queue.is_empty()).then(|| Event::QueueChanged { items: vec![] })
     }
 
+    /// Returns whether a message has come since its end was decided on.
+    pub(super) fn is_said_since_end(&self, item: &QueueItem) -> bool {
+        self.as_open().is_some_and(|open| !open.waited_before_end.contains(&item.id))
+    }
+
     /// Takes note of messages below it that waited when its end was decided on.
     pub(super) fn note_waiting(&mut self, ids: Vec<String>) {
         if let Lifecycle::Open(open) = &mut self.lifecycle {

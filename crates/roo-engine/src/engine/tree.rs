@@ -574,6 +574,11 @@ impl Tree {
         }
         let events = task::settle(task, &|| self.budget(task));
         let mut facts = facts_of(task, events);
+        if let Some((_, Event::Ended { .. })) = facts.last()
+            && self.has_told_branches_since_stop(task)
+        {
+            facts.push((task.id.clone(), Event::Resumed));
+        }
         if let Some((_, Event::Resumed)) = facts.last() {
             facts.extend(self.hand_down(&facts));
         }
@@ -589,6 +594,13 @@ impl Tree {
             facts.splice(..0, returned);
         }
         facts
+    }
+
+    /// Returns whether the user has said something to a branch since a request began to stop: nobody else would answer.
+    fn has_told_branches_since_stop(&self, root: &Task) -> bool {
+        let stops = root.parent.is_none() && root.is_stopping() && !root.is_interrupted();
+        let mut stopped = self.tasks.iter().filter(|task| task.is_stopped());
+        stops && stopped.any(|branch| branch.queue.iter().any(|item| root.is_said_since_end(item)))
     }
 
     /// Hands what was said while a request stopped, and lets it go on, to the branches that go on with it.

@@ -111,11 +111,8 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
 /// Lets a request go on behind its end where its user has said something since that was decided on: nobody else would
 /// answer.
 fn answer_late_messages(task: &Task) -> Vec<Event> {
-    let Some(open) = task.as_open().filter(|open| !open.interrupted && task.parent.is_none()) else {
-        return vec![];
-    };
-    let is_late = |item: &QueueItem| !open.waited_before_end.contains(&item.id);
-    if !task.queue.iter().any(is_late) {
+    let is_late = |item: &QueueItem| task.is_said_since_end(item);
+    if task.is_interrupted() || task.parent.is_some() || !task.queue.iter().any(is_late) {
         return vec![];
     }
     let at_once = |item: &QueueItem| match is_late(item) {

@@ -615,6 +615,44 @@ fn what_is_said_while_a_request_stops_is_read_by_all_branches_that_go_on() {
     replay(&root(), &earlier.log).unwrap();
 }
 
+#[test]
+fn what_is_said_to_a_branch_while_its_request_stops_lets_that_go_on() {
+    for is_first in [false, true] {
+        let mut sim = Sim::new(LIMITS);
+        let branches = sim.delegates(&root(), &["A", "B"]);
+        sim.says(&branches[0], &[ModelAnswer::Command]);
+        sim.allows(&branches[0]);
+        sim.input(&branches[0], said("Be quick."));
+        sim.input(&root(), Input::Stop);
+        let told = &branches[usize::from(!is_first)];
+        sim.input(told, said("Only the tests."));
+        let before = sim.clone();
+        sim.input(&branches[0], Input::ToolDone(done()));
+        assert_eq!(sim.tree.root().state(), TaskState::Paused);
+        assert_eq!(sim.newest_words(told), words("Only the tests."));
+        for branch in &branches {
+            assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })));
+        }
+        replay(&root(), &sim.log).unwrap();
+
+        // Earlier versions let it wait until somebody resumed the request.
+        let mut earlier = before;
+        earlier.input_in_earlier_version(&branches[0], Input::ToolDone(done()));
+        assert!(earlier.tree.root().is_stopped());
+        earlier.input(&root(), Input::Cancel);
+        replay(&root(), &earlier.log).unwrap();
+    }
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.says(&branch, &[ModelAnswer::Command]);
+    sim.allows(&branch);
+    sim.input(&branch, said("Be quick."));
+    sim.input(&root(), Input::Stop);
+    sim.input(&branch, Input::ToolDone(done()));
+    assert!(sim.tree.root().is_stopped(), "what was said before does not let it go on");
+    assert_eq!(sim.queue(&branch), ["Be quick."]);
+}
+
 impl Sim {
     /// As [`Sim::input`] in an earlier version: what was said while the request stopped was not handed to several branches, and
     /// what was said to a branch then was not looked at.
