@@ -746,7 +746,8 @@ impl Actor {
                 && matches!(task::wanted(task), Some(Effect::RunTool { .. }))
         };
         let Some(task) = self.tree.tasks().iter().find(waits) else { return vec![] };
-        let outcome = Outcome::interrupted(replies::cancelled());
+        let reply = if task.is_stopping() { replies::stopped() } else { replies::cancelled() };
+        let outcome = Outcome::interrupted(reply);
         self.tree.decide(&task.id, Input::ToolDone(outcome), self.services.clock.now())
     }
 

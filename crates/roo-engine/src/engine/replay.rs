@@ -15,6 +15,7 @@ use super::forks::as_own;
 use super::task::{self, Input, Task, TimedInput};
 use super::tree::{Fact, Tree};
 use roo_durable::Record;
+use roo_model::prompts::replies;
 use roo_protocol::ids::TaskId;
 
 /// The most events that one input may have led to.
@@ -434,6 +435,13 @@ fn is_recorded_as((task, event): &Fact, record: &Record<Event>) -> bool {
             };
             (question_id, by, text, images, mode) == (asked, author, told, shown, chosen)
                 && recorded.as_ref().is_none_or(same)
+        }
+        // Earlier versions said of a request that was stopped that it was cancelled.
+        (Event::ToolFinished { result, .. }, Event::ToolFinished { result: recorded, .. })
+            if result.text == replies::stopped()
+                && [replies::cancelled(), replies::skipped()].contains(&recorded.text) =>
+        {
+            (&result.call_id, result.status) == (&recorded.call_id, recorded.status)
         }
         (event, recorded) => event == recorded,
     }

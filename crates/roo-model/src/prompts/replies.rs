@@ -74,6 +74,12 @@ pub fn cancelled() -> String {
     "Not run: the user cancelled the task.".to_owned()
 }
 
+/// To a call that was still to come when the user stopped the request: who reads it goes on, with all that was known.
+pub fn stopped() -> String {
+    "Not run: the user stopped the request. If you read this, it goes on: make the call again if it is still right."
+        .to_owned()
+}
+
 /// To a call that was in flight when the task was cancelled or the server ended.
 pub fn interrupted(effect: Effect) -> String {
     let what = match effect {

@@ -71,6 +71,8 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     for (index, call) in task.batch().into_iter().flat_map(ToolBatch::open_calls).enumerate() {
         events.push(if ran && index == 0 {
             finished(call, ToolStatus::Interrupted, replies::interrupted(call.effect()), false)
+        } else if task.is_stopping() {
+            finished(call, ToolStatus::Skipped, replies::stopped(), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
         } else {

@@ -690,6 +690,38 @@ fn a_message_that_an_earlier_version_kept_from_stopped_branches_replays() {
     assert_eq!(replayed, Replayed { events: sim.log.len() as u64, given: 5, imported: 0 });
 }
 
+#[test]
+fn calls_that_are_not_run_as_a_request_stops_may_be_made_when_it_goes_on() {
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.says(&branch, &[ModelAnswer::Question]);
+    sim.allows(&branch);
+    sim.input(&root(), Input::Stop);
+    sim.input(&root(), Input::Resume);
+    let results = sim.results(&branch);
+    assert_eq!(results, [(ToolStatus::Skipped, replies::stopped())]);
+    replay(&root(), &sim.log).unwrap();
+
+    // Earlier versions told the model that the task was cancelled.
+    for record in &mut sim.log {
+        if let Event::ToolFinished { result, summary, .. } = &mut record.event {
+            result.text = replies::cancelled();
+            summary.clone_from(&result.text);
+        }
+    }
+    replay(&root(), &sim.log).unwrap();
+
+    let mut sim = Sim::new(LIMITS);
+    let branch = sim.delegates(&root(), &["A"]).remove(0);
+    sim.says(&branch, &[ModelAnswer::Question]);
+    sim.allows(&branch);
+    sim.input(&root(), Input::Cancel);
+    let told = sim.log.iter().any(|record| {
+        matches!(&record.event, Event::ToolFinished { result, .. } if result.text == replies::cancelled())
+    });
+    assert!(told, "what has ended for good does not go on");
+}
+
 fn judged(sim: &Sim, id: &TaskId) -> PolicyDecision {
     allow(&sim.task(id).call_as_it_runs().unwrap())
 }
