@@ -8,8 +8,9 @@
 //! A popup that is no longer needed is taken away, and only when the client has let go of it comes the next one. Where the
 //! client does not, what waits behind it comes as a message.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -43,6 +44,9 @@ const TRUST: &str = "Trust this workspace";
 const APPROVE: &str = "Approve this version";
 const LET_DELEGATE: &str = "Yes, let them delegate";
 const NO_DELEGATION: &str = "No";
+/// Time that an interrupted request has to go on before its user is told that it is interrupted: whoever answers or resumes it
+/// brings it to life by that.
+const INTERRUPTED: Duration = Duration::from_secs(1);
 /// No id of a task's question.
 const TRUST_ID: &str = "trust";
 
@@ -250,6 +254,8 @@ enum Notice {
     Closed(UserPrompt, Closed),
     /// A task has asked it before this client was there.
     Waits(UserPrompt),
+    /// A request has had its time to go on.
+    Interrupted(TaskId),
     /// The user has granted or revoked trust, wherever they were asked.
     TrustChanged,
     /// The client keeps a popup that was taken away, and others wait behind it.
@@ -273,6 +279,7 @@ pub(super) async fn accompany(
         found_waiting: HashSet::new(),
         asked_of_workspace: HashSet::new(),
         told: HashSet::new(),
+        interrupted: HashMap::new(),
         open: None,
     };
     session.spawn(delivery.run(notices));
@@ -345,6 +352,8 @@ struct Delivery {
     asked_of_workspace: HashSet<String>,
     /// The ids of what waits and was told as a message meanwhile.
     told: HashSet<String>,
+    /// What is to be told of requests that are interrupted, unless they go on at once.
+    interrupted: HashMap<TaskId, String>,
     open: Option<OpenPopup>,
 }
 
@@ -388,6 +397,11 @@ impl Delivery {
                 Notice::Silenced => self.tell_what_waits().await,
                 Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
+                Notice::Interrupted(root) => {
+                    if let Some(message) = self.interrupted.remove(&root) {
+                        self.session.tell(MessageType::WARNING, &message).await;
+                    }
+                }
                 Notice::Waits(asked) => {
                     self.found_waiting.insert(asked.id().to_owned());
                     self.waiting.push_back(asked);
@@ -449,8 +463,14 @@ impl Delivery {
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             Event::TaskState { state, result, reason, .. } => {
-                if let Some((kind, message)) = ending(*state, result.as_deref(), reason.as_deref()) {
-                    self.session.tell(kind, &message).await;
+                let told = ending(*state, result.as_deref(), reason.as_deref());
+                self.interrupted.remove(&event.root_id);
+                match told {
+                    Some((_, message)) if *state == TaskState::Interrupted => {
+                        self.tell_unless_resumed(event.root_id.clone(), message);
+                    }
+                    Some((kind, message)) => self.session.tell(kind, &message).await,
+                    None => {}
                 }
             }
             Event::ServerDegraded { reason, .. } => self.session.tell(MessageType::WARNING, reason).await,
@@ -460,6 +480,17 @@ impl Delivery {
                 self.waiting.extend(asked.filter(|asked| !self.found_waiting.contains(asked.id())));
             }
         }
+    }
+
+    /// Tells that a request is interrupted if it still is in a moment.
+    fn tell_unless_resumed(&mut self, root: TaskId, message: String) {
+        self.interrupted.insert(root.clone(), message);
+        let notices = self.notices.clone();
+        self.session.spawn(async move {
+            tokio::time::sleep(INTERRUPTED).await;
+            // Both ends live as long as the session.
+            let _ = notices.send(Notice::Interrupted(root));
+        });
     }
 
     /// This question is no more.

@@ -1453,6 +1453,23 @@ mod plain {
     }
 
     #[test]
+    fn whoever_answers_an_interrupted_task_is_not_told_to_resume_it() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.popup();
+        client.kill();
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.deny", Value::Null);
+        client.message("completed: Refused.");
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        client.command("roo.status", Value::Null);
+        let told = client.seen.iter().filter_map(|message| message["params"]["message"].as_str());
+        assert_eq!(told.filter(|told| told.contains("roo.resume")).count(), 0);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
     fn an_interrupted_task_is_resumed_by_a_command() {
         let home = Home::playing(WRITES);
         let mut client = Client::start(&home, Options::plain());
