@@ -881,14 +881,39 @@ mod calls {
 
     #[test]
     fn a_look_whose_result_was_left_out_may_be_repeated() {
-        let mut sim = Sim::new();
-        for _ in 0..8 {
-            assert!(
-                !looks(&mut sim, "a", ToolStatus::Ok, "one") && !looks(&mut sim, "b", ToolStatus::Ok, "two")
-            );
-            sim.task.guard.forget_looks();
+        let (tokens_before, tokens_after) = (2_000, 1_000);
+        let summary = Item::Summary {
+            text: "Summary.".into(),
+            summary: "Summary.".into(),
+            kept: vec![],
+            images: vec![],
+            answers: 2,
+        };
+        let reduced = |items: usize| Event::ContextReduced { before: items };
+        let shortened =
+            |_| Event::ContextShortened { left_out: Placeholders::default(), tokens_before, tokens_after };
+        let condensed = |items: usize| Event::ContextCondensed {
+            cut: items - 2,
+            message: summary.clone(),
+            by_model: true,
+            manual: false,
+            tokens_before,
+            tokens_after,
+            cost_usd: 0.0,
+            total: Usage::default(),
+        };
+        let ways: [&dyn Fn(usize) -> Event; 3] = [&reduced, &shortened, &condensed];
+        for leaves_out in ways {
+            let mut sim = Sim::new();
+            for _ in 0..8 {
+                assert!(!looks(&mut sim, "a", ToolStatus::Ok, "one"));
+                assert!(!looks(&mut sim, "b", ToolStatus::Ok, "two"));
+                sim.commit(vec![leaves_out(sim.task.conversation.items().len())]);
+                sim.settle();
+            }
+            assert_eq!(sim.task.guard.mistakes(), 0);
+            assert_eq!(fold(&sim.log), sim.task);
         }
-        assert_eq!(sim.task.guard.mistakes(), 0);
     }
 
     #[test]
