@@ -147,7 +147,7 @@ impl Requests {
         self.set_current(task);
         // A completed task goes on with what is said to it next.
         if state != TaskState::Completed {
-            match self.setup.engine.go_on(task).await?.1 {
+            match self.setup.engine.resume_and_read(task).await?.1 {
                 // It was not interrupted.
                 Ok(()) | Err(EngineError::WrongState { .. }) => {}
                 Err(error) => return Err(error.into()),

@@ -13,7 +13,7 @@ use super::notices::Notices;
 use super::run::{Answerer, Viewer, Watch, scripted_profile};
 use super::session::SessionContext;
 use super::signals::Signals;
-use super::tasks::go_on;
+use super::tasks::resume_and_follow;
 use super::terminal;
 use super::{CliError, Ending};
 use crate::view::{Prompt, draw_tree, state_label};
@@ -295,7 +295,7 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> 
         "The tree is the same, and the same approvals wait. It continues; the demo allows everything from here on.\n",
     )?;
     let viewer = viewer(|_| false, notices);
-    let (_, outcome) = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
+    let (_, outcome) = resume_and_follow(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
     if outcome.ending == Ending::Waiting {
         return Err(went_wrong("its question can't be answered"));
     }

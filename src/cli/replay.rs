@@ -22,7 +22,7 @@ pub(super) async fn replay(common: Common, replay: Replay, notices: &Notices) ->
         && outcome.as_ref().err().is_none_or(|difference| difference.seq > from)
     {
         drop(engine);
-        return tasks::go_on_in_fork(&context, request, from, &replay.view(), notices).await;
+        return tasks::resume_in_fork(&context, request, from, &replay.view(), notices).await;
     }
     let text = match (replay.format, &outcome) {
         (ReplayFormat::Text, Ok(Replayed { imported: 0, events, .. })) => {

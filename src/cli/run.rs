@@ -29,8 +29,9 @@ use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams,
-    TaskStartParams, TaskStartResult, TaskState,
+    ALLOW_ALWAYS, ALLOW_COMMANDS, ALLOW_EVERYWHERE, ALLOW_PRESET, AnswerResult, ApprovalRespondParams,
+    PendingApproval, PendingQuestion, QuestionAnswerParams, REJECT_ALWAYS, TaskStartParams, TaskStartResult,
+    TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render;
@@ -684,11 +685,11 @@ enum WaitResult<T> {
 
 /// The keys of permanent answers, by their ids.
 const KEYS: &[(&str, &str)] = &[
-    ("allow_always", "a"),
-    ("allow_commands", "c"),
-    ("allow_everywhere", "e"),
-    ("allow_preset", "p"),
-    ("reject_always", "d"),
+    (ALLOW_ALWAYS, "a"),
+    (ALLOW_COMMANDS, "c"),
+    (ALLOW_EVERYWHERE, "e"),
+    (ALLOW_PRESET, "p"),
+    (REJECT_ALWAYS, "d"),
 ];
 
 /// Handling of signals that end a task.

@@ -51,7 +51,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             return Ok(Ending::Done);
         }
         TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
-            return fork_and_go_on(context, fork, prompt, notices).await;
+            return fork_and_follow(context, fork, prompt, notices).await;
         }
         _ => {}
     }
@@ -249,7 +249,7 @@ async fn resume_at_work(
 ) -> Result<Ending, CliError> {
     let signals = Signals::listen()?;
     let viewer = Viewer::new(view, true, notices);
-    let outcome = go_on(&engine, task, viewer, signals).await;
+    let outcome = resume_and_follow(&engine, task, viewer, signals).await;
     engine.shutdown().await;
     engine.end_servers().await;
     let (urid, outcome) = outcome?;
@@ -257,7 +257,7 @@ async fn resume_at_work(
 }
 
 /// Forks a request at an event, and lets the fork go on as the request was about to.
-pub(super) async fn go_on_in_fork(
+pub(super) async fn resume_in_fork(
     context: &SessionContext,
     task_id: TaskId,
     seq: u64,
@@ -277,7 +277,7 @@ pub(super) async fn go_on_in_fork(
 }
 
 /// Forks a request, says the prompt to the fork, and follows it.
-async fn fork_and_go_on(
+async fn fork_and_follow(
     mut context: SessionContext,
     Fork { task: name, at, view, worktree, .. }: &Fork,
     prompt: &str,
@@ -349,13 +349,13 @@ fn engine_at_work(context: &SessionContext, view: &View) -> Result<Engine, CliEr
 }
 
 /// Lets a request go on, and follows it.
-pub(super) async fn go_on(
+pub(super) async fn resume_and_follow(
     engine: &Engine,
     task: TaskId,
     viewer: Viewer,
     signals: Signals,
 ) -> Result<(Urid, WatchOutcome), CliError> {
-    let (Resumable { urid, seq: seen, questions, .. }, resumed) = engine.go_on(&task).await?;
+    let (Resumable { urid, seq: seen, questions, .. }, resumed) = engine.resume_and_read(&task).await?;
     let pending = pending(engine, &task, questions);
     let follower = engine.follow(&task, seen).await?;
     match resumed {

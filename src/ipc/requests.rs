@@ -320,7 +320,7 @@ impl Requests {
         self.focus(&task, || self.clients.broadcast(&RooEvent::Lifecycle(Lifecycle::Focused, task.clone())));
         // A completed task goes on with what is said to it next.
         if state != TaskState::Completed {
-            let (known, resumed) = self.engine.go_on(&task).await?;
+            let (known, resumed) = self.engine.resume_and_read(&task).await?;
             match resumed {
                 // It was not interrupted.
                 Ok(()) | Err(EngineError::WrongState { .. }) => {}

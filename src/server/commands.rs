@@ -29,9 +29,9 @@ use roo_protocol::event::{OptionKind, Suggestion};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
 use roo_protocol::review::{Hunk, HunkDecision};
 use roo_protocol::task::{
-    ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams, REVIEW_ONCE,
-    SendWhen, TaskForkParams, TaskForkResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
-    TaskState,
+    ALLOW_ONCE, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
+    REVIEW_ONCE, SendWhen, TaskForkParams, TaskForkResult, TaskSendParams, TaskSnapshot, TaskStartParams,
+    TaskStartResult, TaskState,
 };
 use roo_protocol::tree::TreeNode;
 use roo_text::render::{exact_line, one_line};
@@ -423,25 +423,35 @@ async fn respond(
     if !fields.hunk_ids.is_empty() {
         return decide_hunks(session, services, &root, approval, &option, fields).await;
     }
-    let what = &approval.title;
     // Who allows the rest has decided on these before; who refuses the whole refuses them too.
     let allows_once =
         approval.options.iter().any(|known| known.id == option && known.kind == OptionKind::AllowOnce);
-    let hunks = if allows_once { session.review_drafts.answers(&approval) } else { vec![] };
     let params = ApprovalRespondParams {
         opened: session.shown_approvals.has_in_full(&approval),
         approval_id: approval.approval_id.clone(),
         digest: fields.digest.unwrap_or(approval.digest),
         option_id: option,
         text: fields.text,
-        hunks,
+        hunks: if allows_once { session.review_drafts.answers(&approval) } else { vec![] },
     };
+    submit_answer(session, services, &root, &approval.title, params).await
+}
+
+/// Answers an approval, and resumes its request where that is interrupted. `title` names the approval.
+async fn submit_answer(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    root: &TaskId,
+    title: &str,
+    params: ApprovalRespondParams,
+) -> Result<CommandOutcome> {
+    let approval_id = params.approval_id.clone();
     let answer = customization::respond(session, services, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     // An answer that was refused leaves the decisions, to be sent again.
-    session.review_drafts.forget(&approval.approval_id);
-    let goes_on = resume_after_answer(session, services, &root, &answer).await;
-    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, what, goes_on)))
+    session.review_drafts.forget(&approval_id);
+    let goes_on = resume_after_answer(session, services, root, &answer).await;
+    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, title, goes_on)))
 }
 
 /// Decides on single hunks of an edit. The approval is answered when each has its decision.
@@ -479,12 +489,11 @@ async fn decide_hunks(
     let answers = session.review_drafts.answers(&approval);
     let is_open = |hunk: &&Hunk| answers.iter().all(|answer| answer.hunk_id != hunk.hunk_id);
     let open: Vec<&HunkId> = all.iter().copied().filter(is_open).map(|hunk| &hunk.hunk_id).collect();
-    let what = &approval.title;
     if !open.is_empty() {
         let value =
             json!({ "accepted": false, "decided": all.len() - open.len(), "of": all.len(), "open": open });
         let left = open.len();
-        let what = one_line(what, MESSAGE);
+        let what = one_line(&approval.title, MESSAGE);
         let text = format!("{} of {} changes are decided, {left} left: {what}", all.len() - left, all.len());
         return Ok(CommandOutcome::told(value, text));
     }
@@ -492,16 +501,11 @@ async fn decide_hunks(
         opened: session.shown_approvals.has_in_full(&approval),
         approval_id: approval.approval_id.clone(),
         digest: fields.digest.unwrap_or(approval.digest),
-        option_id: "allow_once".to_owned(),
+        option_id: ALLOW_ONCE.to_owned(),
         text: None,
         hunks: answers,
     };
-    let answer = customization::respond(session, services, params).await;
-    let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    // An answer that was refused leaves the decisions, to be sent again.
-    session.review_drafts.forget(&approval.approval_id);
-    let goes_on = resume_after_answer(session, services, root, &answer).await;
-    Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, what, goes_on)))
+    submit_answer(session, services, root, &approval.title, params).await
 }
 
 /// Refuses to allow what the user has not seen. A client that says no digest means the one approval that waits,

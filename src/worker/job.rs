@@ -209,7 +209,7 @@ impl Job {
             }
             return Ok(Stop::Ended);
         } else {
-            let (known, resumed) = engine.go_on(request).await?;
+            let (known, resumed) = engine.resume_and_read(request).await?;
             match resumed {
                 // It was not interrupted.
                 Ok(()) | Err(EngineError::WrongState { .. }) => {}

@@ -519,8 +519,22 @@ pub struct PendingApproval {
     pub reviewable: bool,
 }
 
+/// The option that allows this one action.
+pub const ALLOW_ONCE: &str = "allow_once";
 /// Answers an approval that is [`PendingApproval::reviewable`]: what the user chooses in their editor happens.
 pub const REVIEW_ONCE: &str = "review_once";
+/// The option that allows its like in the workspace from now on.
+pub const ALLOW_ALWAYS: &str = "allow_always";
+/// The option that allows its like in every workspace from now on.
+pub const ALLOW_EVERYWHERE: &str = "allow_everywhere";
+/// The option that allows what is offered instead from now on: a preset of rules.
+pub const ALLOW_PRESET: &str = "allow_preset";
+/// The option that grants what was withheld to commands of this kind alone.
+pub const ALLOW_COMMANDS: &str = "allow_commands";
+/// The option that refuses this one action.
+pub const REJECT_ONCE: &str = "reject_once";
+/// The option that refuses its like from now on.
+pub const REJECT_ALWAYS: &str = "reject_always";
 
 impl PendingApproval {
     /// The answers that can be given now; `opened` says that the user has opened the whole subject.

@@ -466,7 +466,7 @@ impl Session {
             files.speak_for(&self.id);
         }
         let result = match self.is_begun {
-            true => self.go_on(message).await,
+            true => self.continue_request(message).await,
             false => self.start(message).await,
         };
         match result {
@@ -496,7 +496,7 @@ impl Session {
         self.follow().await
     }
 
-    async fn go_on(&mut self, message: UserMessage) -> Result<(), Error> {
+    async fn continue_request(&mut self, message: UserMessage) -> Result<(), Error> {
         if self.batches.is_none() {
             self.follow().await?;
         }

@@ -1285,7 +1285,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read; within, those of [`Engine::resume`].
-    pub async fn go_on(&self, task: &TaskId) -> Result<(Resumable, Result<(), EngineError>), EngineError> {
+    pub async fn resume_and_read(
+        &self,
+        task: &TaskId,
+    ) -> Result<(Resumable, Result<(), EngineError>), EngineError> {
         let root = task.root();
         let services = self.current.read().await;
         if let Err(fault) = check_faults(&services) {

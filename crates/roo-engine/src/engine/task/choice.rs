@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use roo_protocol::event::{ApprovalOption, OptionKind};
 use roo_protocol::rule::RuleSubject;
-use roo_protocol::task::REVIEW_ONCE;
+use roo_protocol::task::{
+    ALLOW_ALWAYS, ALLOW_COMMANDS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE,
+    REVIEW_ONCE,
+};
 
 /// Author of answers by a standing rule, before the id of the rule.
 pub(in crate::engine) const RULE: &str = "rule ";
@@ -51,14 +54,14 @@ impl Choice {
     /// Its id.
     pub(in crate::engine) fn id(self) -> &'static str {
         match self {
-            Self::AllowOnce => "allow_once",
+            Self::AllowOnce => ALLOW_ONCE,
             Self::ReviewOnce => REVIEW_ONCE,
-            Self::AllowAlways => "allow_always",
-            Self::AllowEverywhere => "allow_everywhere",
-            Self::AllowPreset => "allow_preset",
-            Self::AllowCommands => "allow_commands",
-            Self::RejectOnce => "reject_once",
-            Self::RejectAlways => "reject_always",
+            Self::AllowAlways => ALLOW_ALWAYS,
+            Self::AllowEverywhere => ALLOW_EVERYWHERE,
+            Self::AllowPreset => ALLOW_PRESET,
+            Self::AllowCommands => ALLOW_COMMANDS,
+            Self::RejectOnce => REJECT_ONCE,
+            Self::RejectAlways => REJECT_ALWAYS,
         }
     }
 

@@ -23,13 +23,7 @@ use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict}
 use roo_protocol::ids::{ApprovalId, CommandId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
-
-/// Options as logs and clients name them.
-const ALLOW_ONCE: &str = "allow_once";
-const ALLOW_ALWAYS: &str = "allow_always";
-const ALLOW_EVERYWHERE: &str = "allow_everywhere";
-const REJECT_ONCE: &str = "reject_once";
-const REJECT_ALWAYS: &str = "reject_always";
+use roo_protocol::task::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, REJECT_ALWAYS, REJECT_ONCE};
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 #[derive(Clone)]
