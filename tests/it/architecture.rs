@@ -34,7 +34,6 @@ const PURE: &[&str] = &[
 
 /// The modules of the engine. Each imports only from those before it.
 const ENGINE_MODULES: &[&str] = &[
-    "directory_identity",
     "approvals",
     "hooks",
     "customization",

@@ -4,7 +4,6 @@
 
 pub mod approvals;
 pub mod customization;
-mod directory_identity;
 pub mod engine;
 mod file_contents;
 pub mod hooks;

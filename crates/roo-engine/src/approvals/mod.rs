@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::directory_identity::DirectoryIdentity;
-use roo_durable::PrivateFile;
+use roo_durable::{DirectoryIdentity, PrivateFile};
 use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 
 /// The largest file that is read, in bytes.

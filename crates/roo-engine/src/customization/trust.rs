@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Scope;
 use super::files::Files;
-use crate::directory_identity::DirectoryIdentity;
-use roo_durable::PrivateFile;
 use roo_durable::private_file::FileLock;
+use roo_durable::{DirectoryIdentity, PrivateFile};
 use roo_protocol::ids::Digest;
 
 /// The version of the file's format.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Identity of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DirectoryIdentity {
+pub struct DirectoryIdentity {
     device: u64,
     inode: u64,
     /// Creation time, in nanoseconds since the Unix epoch: a new directory often gets the inode of a removed one. None
@@ -25,20 +25,21 @@ impl DirectoryIdentity {
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn read(directory: &Path) -> io::Result<Self> {
+    pub fn read(directory: &Path) -> io::Result<Self> {
         let found = fs::metadata(directory)?;
         let since = found.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
         let created = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
         Ok(Self { device: found.dev(), inode: found.ino(), created })
     }
 
-    /// Returns whether both are of one directory, as far as both tell.
-    pub(crate) fn is_same(self, other: Self) -> bool {
-        let is_as_old = match (self.created, other.created) {
+    /// Returns whether both are of one directory, as far as both tell. The number of a device may be another one after the
+    /// file system was mounted anew, so it only counts where nothing tells when the directory was created.
+    pub fn is_same(self, other: Self) -> bool {
+        let is_of_one_time = match (self.created, other.created) {
             (Some(one), Some(other)) => one == other,
-            _ => true,
+            _ => self.device == other.device,
         };
-        self.device == other.device && self.inode == other.inode && is_as_old
+        self.inode == other.inode && is_of_one_time
     }
 }
 
@@ -80,5 +81,14 @@ mod tests {
         assert!(of_earlier_version.is_same(known) && known.is_same(of_earlier_version));
         assert!(!known.is_same(DirectoryIdentity { created: Some(4), ..known }));
         assert!(!known.is_same(DirectoryIdentity { inode: 4, ..of_earlier_version }));
+        assert!(!known.is_same(DirectoryIdentity { device: 4, ..of_earlier_version }));
+    }
+
+    #[test]
+    fn a_directory_stays_itself_when_its_file_system_is_mounted_as_another_device() {
+        let known = DirectoryIdentity { device: 1, inode: 2, created: Some(3) };
+        assert!(known.is_same(DirectoryIdentity { device: 4, ..known }));
+        assert!(!known.is_same(DirectoryIdentity { device: 4, inode: 5, ..known }));
+        assert!(!known.is_same(DirectoryIdentity { device: 4, created: Some(5), ..known }));
     }
 }
