@@ -637,11 +637,15 @@ pub(super) enum TasksCommand {
     },
     /// Go on with the tasks of a workspace that was moved or renamed
     ///
-    /// Its requests and its trace are taken over from its earlier path, beside those that it has by now. What was trusted is
-    /// not: trust the workspace anew.
+    /// What is kept of it is taken over from its earlier path, beside what it has by now: requests, the trace, standing rules,
+    /// accepted intents, and what was withheld. A terminal asks first. What was trusted is not taken over: trust the workspace
+    /// anew.
     Adopt {
         /// The directory that the workspace was in. When left out, those are listed that had tasks and are gone.
         directory: Option<PathBuf>,
+        /// Don't ask.
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Remove tasks and all that is kept of them
     ///

@@ -45,8 +45,8 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             return resume(&context, task, prompt.as_deref(), view, notices).await;
         }
         TasksCommand::Watch { all } => return watch::watch(&context, *all).await,
-        TasksCommand::Adopt { directory } => {
-            let text = adopt::adopt(&context, directory.as_deref())?;
+        TasksCommand::Adopt { directory, yes } => {
+            let text = adopt::adopt(&context, directory.as_deref(), *yes)?;
             terminal::stdout().write_all(text.as_bytes())?;
             return Ok(Ending::Done);
         }

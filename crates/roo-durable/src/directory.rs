@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::StoreError;
 use super::contents::Contents;
+use super::directory_identity::DirectoryIdentity;
 use super::disk::{Disk, FileStamp, RealDisk};
 use super::history::History;
 use super::replace::replace_unsynced;
@@ -22,9 +23,9 @@ use roo_protocol::ids::{Digest, TaskId};
 const LOG: &str = "log.jsonl";
 /// Name of the directory of the contents of files.
 const CONTENTS: &str = "contents";
-/// Name of the file that says which folder a directory is of.
-const ROOT: &str = "root";
-/// The longest path in such a file, in bytes.
+/// Name of the file that says which folder a directory is of: its path, and behind a zero byte which directory was there.
+pub(super) const ROOT: &str = "root";
+/// The largest such file, in bytes.
 const LONGEST_ROOT: u64 = 1 << 16;
 
 /// The part of the state directory that belongs to one workspace.
@@ -59,16 +60,21 @@ impl Ancestors {
         Self { own, above, folder, is_synced: AtomicBool::new(false) }
     }
 
-    /// Writes down which folder the workspace's directory is of: its name doesn't tell once that folder is elsewhere. A
-    /// note that is lost costs a suggestion, so it needs no sync.
-    fn note_folder(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        let Some((folder, directory)) = self.folder.as_deref().zip(self.own.first()) else { return Ok(()) };
-        let path = directory.join(ROOT);
-        if disk.exists(&path).map_err(StoreError::io("look at", &path))? {
-            return Ok(());
+    /// Writes down which folder the workspace's directory is of: its name doesn't tell once that folder is elsewhere. A note
+    /// that is lost costs a suggestion, so it needs no sync, and no request fails for its sake.
+    fn note_folder(&self, disk: &dyn Disk) {
+        let Some((folder, directory)) = self.folder.as_deref().zip(self.own.first()) else { return };
+        let mut note = folder.as_os_str().as_encoded_bytes().to_vec();
+        if let Some(Ok(identity)) =
+            DirectoryIdentity::read(folder).ok().map(|found| serde_json::to_vec(&found))
+        {
+            note.push(0);
+            note.extend(identity);
         }
-        replace_unsynced(disk, &directory.join(".root.new"), &path, folder.as_os_str().as_encoded_bytes())
-            .map_err(StoreError::io("write", &path))
+        let path = directory.join(ROOT);
+        if !matches!(disk.read_at_most(&path, LONGEST_ROOT), Ok(Some(noted)) if noted == note) {
+            let _ = replace_unsynced(disk, &directory.join(".root.new"), &path, &note);
+        }
     }
 
     /// Makes the names in them survive power loss, if that was not yet done.
@@ -76,7 +82,7 @@ impl Ancestors {
         if self.is_synced.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.note_folder(disk)?;
+        self.note_folder(disk);
         let sync = |path: &PathBuf| disk.sync(path).map_err(StoreError::io("sync", path));
         self.own.iter().try_for_each(sync)?;
         for path in &self.above {
@@ -162,12 +168,18 @@ impl WorkspaceDirectory {
         self.ancestors.sync(self.disk.as_ref())
     }
 
-    /// The folder that the directory is of. None unless a request has noted it there.
-    pub fn noted_folder(&self) -> Option<PathBuf> {
-        let bytes = self.disk.read_at_most(&self.path.join(ROOT), LONGEST_ROOT).ok()??;
+    /// The folder that the directory is of, and which directory that was, where that is known. None unless a request has
+    /// noted it there.
+    pub fn noted_folder(&self) -> Option<(PathBuf, Option<DirectoryIdentity>)> {
+        let mut bytes = self.disk.read_at_most(&self.path.join(ROOT), LONGEST_ROOT).ok()??;
+        let identity = bytes.iter().position(|byte| *byte == 0).and_then(|end| {
+            let identity = serde_json::from_slice(&bytes[end + 1..]).ok();
+            bytes.truncate(end);
+            identity
+        });
         let folder = PathBuf::from(OsString::from_vec(bytes));
         // After a loss of power it may be empty.
-        folder.is_absolute().then_some(folder)
+        folder.is_absolute().then_some((folder, identity))
     }
 
     /// The directory of one request.

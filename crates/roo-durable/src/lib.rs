@@ -9,7 +9,7 @@
 //! reserve                      disk space that is released when the disk is full
 //! workspaces/forks.lock        held while a request is forked or removed; see `fork`
 //! workspaces/<16 hex of the root's digest>/
-//!   root                       the root itself; see `adoption`
+//!   root                       the root itself, and which directory that was; see `adoption`
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <file>.json.lock           held while such a file is read and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
@@ -56,7 +56,7 @@ mod torn_tail;
 mod watched_file;
 mod whole;
 
-pub use adoption::{AdoptedTrace, Adoption};
+pub use adoption::{AdoptedTrace, Adoption, VanishedFolder};
 #[cfg(feature = "simulation")]
 pub use blocking::simulation::OneThread;
 pub use blocking::spawn_blocking;

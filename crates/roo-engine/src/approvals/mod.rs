@@ -129,6 +129,19 @@ impl StandingRules {
         }
     }
 
+    /// Takes over the rules that are kept of the same workspace under an earlier path. What they refuse is refused here too;
+    /// what they allow, only where this is the directory that they were made for. Those that don't tell are left out.
+    ///
+    /// # Errors
+    /// [`RuleError::Io`]: the rules are kept where they were, and perhaps here too.
+    pub fn adopt(&self, earlier_state_directory: &Path) -> Result<(), RuleError> {
+        let earlier = RuleFile::new(earlier_state_directory, "r", None);
+        let rules = earlier.read().map_err(|source| earlier.failed(source))?;
+        self.workspace.take_over(rules)?;
+        earlier.file.remove().map_err(|source| earlier.failed(source))?;
+        Ok(())
+    }
+
     /// Takes a rule back.
     ///
     /// # Errors
@@ -231,12 +244,10 @@ impl RuleFile {
             if rules.iter().any(|stored| is_that(stored) && stored.has_effect(directory)) {
                 return Ok(());
             }
-            let number =
-                |stored: &StoredRule| stored.rule.rule_id.strip_prefix(self.prefix)?.parse::<u64>().ok();
-            let last = rules.iter().filter_map(number).max();
+            let rule_id = self.next_id(rules);
             rules.retain(|stored| !is_that(stored));
             let rule = RuleItem {
-                rule_id: format!("{}{}", self.prefix, last.unwrap_or(0) + 1),
+                rule_id,
                 verdict,
                 text: sentence(verdict, &subject),
                 subject: subject.clone(),
@@ -247,6 +258,30 @@ impl RuleFile {
             rules.push(StoredRule { rule, directory });
             Ok(())
         })
+    }
+
+    /// Adds rules as they were kept elsewhere, unless there are such.
+    fn take_over(&self, earlier: Vec<StoredRule>) -> Result<(), RuleError> {
+        self.change(|rules| {
+            for stored in earlier {
+                let tells = stored.directory.is_some() || stored.rule.verdict == RuleVerdict::Deny;
+                let is_that = |known: &StoredRule| {
+                    known.rule.verdict == stored.rule.verdict && known.rule.subject == stored.rule.subject
+                };
+                if tells && !rules.iter().any(is_that) {
+                    let rule = RuleItem { rule_id: self.next_id(rules), ..stored.rule };
+                    rules.push(StoredRule { rule, ..stored });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns an id that is greater than all others.
+    fn next_id(&self, rules: &[StoredRule]) -> String {
+        let number = |stored: &StoredRule| stored.rule.rule_id.strip_prefix(self.prefix)?.parse::<u64>().ok();
+        let last = rules.iter().filter_map(number).max();
+        format!("{}{}", self.prefix, last.unwrap_or(0) + 1)
     }
 
     fn revoke(&self, id: &str) -> Result<(), RuleError> {
@@ -431,6 +466,56 @@ mod tests {
         assert_eq!(in_effect(), [edits, "r4 Always allow `make`"], "made anew");
         rules.revoke("r1").unwrap();
         assert_eq!((rules.list().unwrap().len(), rules.notice()), (2, None));
+    }
+
+    #[test]
+    fn rules_of_a_moved_workspace_are_taken_over() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let (earlier, state) = (at("earlier"), at("state"));
+        std::fs::create_dir(at("before")).unwrap();
+        // One doesn't tell for which directory it was made.
+        StandingRules::new(&earlier, None).add(RuleVerdict::Allow, command(&["old"]), "nvim", 1).unwrap();
+        let old = std::fs::read(earlier.join("rules.json")).unwrap();
+        let mut old: Vec<serde_json::Value> = serde_json::from_slice(&old).unwrap();
+        std::fs::remove_file(earlier.join("rules.json")).unwrap();
+        let before = StandingRules::new(&earlier, Some(&at("before")));
+        before.add(RuleVerdict::Allow, command(&["make"]), "nvim", 1).unwrap();
+        before.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 2).unwrap();
+        let kept = std::fs::read(earlier.join("rules.json")).unwrap();
+        old.extend(serde_json::from_slice::<Vec<serde_json::Value>>(&kept).unwrap());
+        let kept = serde_json::to_vec(&old).unwrap();
+        let texts = |rules: &StandingRules| -> Vec<String> {
+            rules
+                .in_effect()
+                .unwrap()
+                .into_iter()
+                .map(|rule| format!("{} {}", rule.rule_id, rule.text))
+                .collect()
+        };
+        let (make, edits) = ("Always allow `make`", "Always deny edits of this workspace's files");
+
+        // The same directory under another name, which has a rule of its own by now.
+        std::fs::rename(at("before"), at("now")).unwrap();
+        std::fs::write(earlier.join("rules.json"), &kept).unwrap();
+        let now = StandingRules::new(&state, Some(&at("now")));
+        now.add(RuleVerdict::Allow, RuleSubject::Reads, "nvim", 3).unwrap();
+        let reads = texts(&now)[0].clone();
+        now.adopt(&earlier).unwrap();
+        assert!(!earlier.join("rules.json").exists());
+        assert_eq!(texts(&now), [reads.clone(), format!("r2 {make}"), format!("r3 {edits}")]);
+        // One that was cut off is done again.
+        std::fs::write(earlier.join("rules.json"), &kept).unwrap();
+        now.adopt(&earlier).unwrap();
+        assert_eq!(texts(&now).len(), 3);
+
+        // Another directory, as a copy is.
+        std::fs::write(earlier.join("rules.json"), &kept).unwrap();
+        std::fs::create_dir(at("copy")).unwrap();
+        let copy = StandingRules::new(&at("state of the copy"), Some(&at("copy")));
+        copy.adopt(&earlier).unwrap();
+        assert_eq!(texts(&copy), [format!("r2 {edits}")]);
+        assert!(copy.notice().is_some(), "what was allowed has no effect, and that is said");
     }
 
     #[test]
