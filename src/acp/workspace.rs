@@ -63,7 +63,8 @@ impl Workspace {
         let engine = &self.engine;
         let failed = |error: EngineError| error::from_engine(&error);
         engine.cancel_and_wait(task).await.map_err(failed)?;
-        engine.delete(task).await.map_err(failed)
+        // The protocol has no place to tell of what is kept.
+        engine.delete(task).await.map(|_| ()).map_err(failed)
     }
 
     /// The mask of secrets, as the settings want it now. Reads the disk.

@@ -25,8 +25,8 @@ use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
-    ForkOrigin, HistoryItem, ImportOrigin, PendingQuestion, SendWhen, TaskForkParams, TaskForkResult,
-    TaskListResult, TaskSendParams, TaskSnapshot, TaskState,
+    ForkOrigin, HistoryItem, ImportOrigin, KeptWorktree, PendingQuestion, SendWhen, TaskForkParams,
+    TaskForkResult, TaskListResult, TaskSendParams, TaskSnapshot, TaskState,
 };
 use roo_text::render;
 
@@ -186,9 +186,16 @@ async fn delete(engine: &Engine, names: &[String], is_sure: bool) -> Result<Stri
         let told = |error: EngineError| in_terms_of(name, error.into());
         // Nobody works on one that is still open: else its log would be held elsewhere.
         engine.cancel_and_wait(&task).await.map_err(told)?;
-        engine.delete(&task).await.map_err(told)?;
+        let kept = engine.delete(&task).await.map_err(told)?;
         // At once: the next one may fail, and this one is gone.
         writeln!(terminal::stdout(), "{} is deleted.", render::exact_line(name))?;
+        for KeptWorktree { path, reason } in kept {
+            writeln!(
+                terminal::stdout(),
+                "A worktree of it is kept: {} ({reason}).",
+                render::exact_line(&path)
+            )?;
+        }
     }
     Ok(String::new())
 }

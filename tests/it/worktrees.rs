@@ -380,6 +380,82 @@ fn cancelled_branches_close_their_work_trees_once_however_long_that_takes() {
     assert!(!home.path("work-branches").exists(), "the worktrees are gone");
 }
 
+/// A user with a request of two branches that ask something in their worktrees. The first one has made a file.
+fn two_that_ask() -> (Home, Client, String) {
+    let titles = [("code", "The first"), ("debug", "The second")];
+    let home = home(
+        &[
+            delegates(&titles),
+            turn("code", "Do it: The first", &vec![write_file("new.txt", "new\n"), asks()]),
+            turn("debug", "Do it: The second", &vec![read(), asks()]),
+            turn("orchestrator", "Otherwise.", &vec![completes("Otherwise.")]),
+        ],
+        AUTO,
+    );
+    let (mut client, root) = start(&home);
+    event(&mut client, "question.asked", 2);
+    assert_eq!(worktrees(&home).len(), 2);
+    (home, client, root)
+}
+
+fn worktrees(home: &Home) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.path("work-branches")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Cancels the request, and waits until all of it has stopped.
+fn stop(client: &mut Client, root: &str) {
+    client.request("roo/task/cancel", json!({ "taskId": root }));
+    come(client, "the end of the request", 1, is_end_of_request);
+}
+
+#[test]
+fn a_request_that_is_deleted_leaves_no_worktree_but_those_with_changes_and_names_these() {
+    for stops in [false, true] {
+        let (home, mut client, root) = two_that_ask();
+        if stops {
+            stop(&mut client, &root);
+        }
+        assert_eq!(client.shut_down(), 0);
+        let mut client = Client::start(&home, Options::typed());
+        let deleted = client.request("roo/task/delete", json!({ "taskId": root }));
+        let [left] = worktrees(&home).try_into().unwrap();
+        assert_eq!(fs::read_to_string(left.join("new.txt")).unwrap(), "new\n");
+        let reason = "it has changes that are not merged";
+        assert_eq!(deleted, json!({ "keptWorktrees": [{ "path": left, "reason": reason }] }), "{stops}");
+        let known = fs::read_dir(home.path("work/.git/worktrees")).unwrap();
+        assert_eq!(known.count(), 1, "git knows no other");
+        assert_eq!(client.shut_down(), 0);
+    }
+}
+
+#[test]
+fn who_edits_a_message_of_a_stopped_request_is_told_which_branches_end_and_what_is_kept_of_them() {
+    let (home, mut client, root) = two_that_ask();
+    stop(&mut client, &root);
+    let told = come(&mut client, "the prompt", 1, |params| {
+        params["event"]["type"] == "message" && params["event"]["message"]["text"] == "Go."
+    });
+    let edit = |preview: bool| {
+        let id = &told[0]["event"]["message"]["id"];
+        json!({ "taskId": root, "messageId": id, "text": "Otherwise.", "files": false, "preview": preview })
+    };
+    let ended = |result: &Value| -> Vec<(String, bool)> {
+        let branches = result["endedBranches"].as_array().unwrap().iter();
+        branches
+            .map(|branch| (branch["title"].as_str().unwrap().to_owned(), branch["worktree"].is_string()))
+            .collect()
+    };
+    let preview = client.request("roo/task/edit", edit(true));
+    assert_eq!(ended(&preview), [("The first".to_owned(), true), ("The second".to_owned(), true)]);
+    let edited = client.request("roo/task/edit", edit(false));
+    assert_eq!(ended(&edited), [("The first".to_owned(), true), ("The second".to_owned(), false)]);
+    let [left] = worktrees(&home).try_into().unwrap();
+    assert_eq!(edited["endedBranches"][0]["worktree"], json!(left));
+    come(&mut client, "the end", 1, |params| params["event"]["result"] == "Otherwise.");
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn a_conflict_can_be_resolved_by_the_text_with_which_the_branch_began() {
     let home = home(

@@ -92,7 +92,7 @@ pub const METHODS: &[Method] = &[
     request::<TaskParams, Done>("roo/task/detach"),
     request::<TaskListParams, TaskListResult>("roo/task/list"),
     request::<TaskParams, TaskSnapshot>("roo/task/get"),
-    request::<TaskParams, Done>("roo/task/delete"),
+    request::<TaskParams, TaskDeleteResult>("roo/task/delete"),
     request::<QueueEditParams, Done>("roo/queue/edit"),
     request::<QueueDeleteParams, Done>("roo/queue/delete"),
     request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),

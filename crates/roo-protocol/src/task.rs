@@ -234,6 +234,25 @@ pub struct TaskForkParams {
     pub worktree: bool,
 }
 
+/// Result of `roo/task/delete`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskDeleteResult {
+    /// Worktrees of its branches that are kept, as they have changes that are not merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_worktrees: Vec<KeptWorktree>,
+}
+
+/// A git worktree of a branch that is kept after the branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptWorktree {
+    /// Its folder.
+    pub path: String,
+    /// Reason.
+    pub reason: String,
+}
+
 /// Result of `roo/task/fork`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -614,7 +614,9 @@ export class Controller {
     const yes = "Delete";
     const detail = "Its conversation and its log are removed. Files that it has changed stay as they are.";
     if ((await vscode.window.showWarningMessage("Delete this request?", { modal: true, detail }, yes)) !== yes) return;
-    await this.#ask("roo/task/delete", { taskId });
+    const { keptWorktrees = [] } = await this.#ask("roo/task/delete", { taskId });
+    const kept = keptWorktrees.map(({ path, reason }) => `${path} (${reason})`);
+    if (kept.length > 0) void vscode.window.showInformationMessage(`Roo: worktrees of its branches are kept: ${kept.join(", ")}`);
     this.#parts.store.forget(taskId);
     await this.#history(false);
   }

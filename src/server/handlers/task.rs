@@ -8,8 +8,9 @@ use crate::server::{commands, engine_failure, intake};
 use roo_protocol::checkpoint::{CheckpointRestoreResult, TaskEditParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
-    Done, TaskAttachParams, TaskAttachResult, TaskForkParams, TaskForkResult, TaskListParams, TaskListResult,
-    TaskParams, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
+    Done, TaskAttachParams, TaskAttachResult, TaskDeleteResult, TaskForkParams, TaskForkResult,
+    TaskListParams, TaskListResult, TaskParams, TaskSendParams, TaskSnapshot, TaskStartParams,
+    TaskStartResult,
 };
 
 pub(super) async fn start(
@@ -84,11 +85,12 @@ pub(super) async fn get(server: &Server, Params(params): Params<TaskParams>) -> 
     services.engine.get(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
 }
 
-pub(super) async fn delete(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
+pub(super) async fn delete(server: &Server, Params(params): Params<TaskParams>) -> Result<TaskDeleteResult> {
     let services = server.session.typed().await?;
-    done(services.engine.delete(&params.task_id).await, &params.task_id)?;
+    let deleted = services.engine.delete(&params.task_id).await;
+    let kept_worktrees = deleted.map_err(|error| engine_failure(&error, Some(&params.task_id)))?;
     server.session.subscriptions.detach(&params.task_id).await;
-    Ok(Done {})
+    Ok(TaskDeleteResult { kept_worktrees })
 }
 
 pub(super) fn done(

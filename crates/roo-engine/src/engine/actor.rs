@@ -30,6 +30,7 @@ use super::reporter::Reporter;
 use super::services::{CurrentServices, EngineServices};
 use super::task::{self, Answered, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
+use super::worktrees;
 use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
 use crate::policy::Permit;
@@ -278,8 +279,9 @@ impl Actor {
                     let state = self.tree.root().state();
                     let is_at_rest = state.is_final() || state == TaskState::Interrupted;
                     if is_at_rest && self.restoring.is_none() {
+                        let kept = worktrees::close_all(&self.tree, &self.current.read().await).await;
                         // A client that has gone needs no answer.
-                        let _ = reply.send(Ok(Reply::Done));
+                        let _ = reply.send(Ok(Reply::GivenUp(kept)));
                         return Ok(ActorEnd::Alone);
                     }
                     let problem = "it is running; cancel it first".to_owned();

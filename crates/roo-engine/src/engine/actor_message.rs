@@ -13,7 +13,7 @@ use crate::tool_run::Outcome;
 use roo_durable::{StoreError, Synced};
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
 use roo_protocol::rule::RuleSubject;
-use roo_protocol::task::AnswerResult;
+use roo_protocol::task::{AnswerResult, KeptWorktree};
 use roo_trace::record::FileChange;
 
 /// Message to an actor. Large ones are boxed: each mailbox has room for 32 as soon as one has come, and a thousand requests
@@ -50,7 +50,7 @@ pub(super) enum Command {
         review: Option<Arc<Review>>,
         by: String,
     },
-    /// The request is to be removed; the actor gives it up.
+    /// The request is to be removed; the actor removes its work trees and gives it up.
     Delete,
     /// The command that the task runs, or one of its branches, goes to the background.
     Background,
@@ -100,6 +100,8 @@ pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
     /// An answer that makes a standing rule.
+    /// The request may be removed. These work trees are kept.
+    GivenUp(Vec<KeptWorktree>),
     Rule(AnswerResult, NewRule),
 }
 

@@ -93,9 +93,10 @@ use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::review::Hunk;
 use roo_protocol::rule::{RuleScope, RuleSubject};
 use roo_protocol::task::{
-    AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, PendingApproval,
-    PendingQuestion, QuestionAnswerParams, QueueDeleteParams, QueueEditParams, TaskListResult,
-    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState, WaitingApproval,
+    AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, KeptWorktree,
+    PendingApproval, PendingQuestion, QuestionAnswerParams, QueueDeleteParams, QueueEditParams,
+    TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
+    WaitingApproval,
 };
 use roo_protocol::tree::{TreeGetResult, TreeNode};
 use roo_sandbox::exec::sandbox::Helper;
@@ -966,7 +967,9 @@ impl Engine {
                 Ok(answer)
             }
             Reply::Answer(answer) => Ok(answer),
-            Reply::Done => Err(EngineError::Mismatch { problem: "no answer was wanted".into() }),
+            Reply::Done | Reply::GivenUp(_) => {
+                Err(EngineError::Mismatch { problem: "no answer was wanted".into() })
+            }
         }
     }
 
@@ -1128,7 +1131,7 @@ impl Engine {
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {
         match self.command(task, command).await? {
             Reply::Answer(answer) | Reply::Rule(answer, ..) => Ok(answer),
-            Reply::Done => Err(EngineError::Ending),
+            Reply::Done | Reply::GivenUp(_) => Err(EngineError::Ending),
         }
     }
 
@@ -1391,11 +1394,12 @@ impl Engine {
         names_in(self.directory.all()).await
     }
 
-    /// Removes a request and all that is kept of it.
+    /// Removes a request and all that is kept of it. Returns the work trees of its branches that are kept, as something in
+    /// them is not merged.
     ///
     /// # Errors
     /// [`EngineError::WrongState`] while it isn't at its end, [`StoreError::Forked`] while it has forks, which share its events.
-    pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
+    pub async fn delete(&self, task: &TaskId) -> Result<Vec<KeptWorktree>, EngineError> {
         if !task.is_root() {
             let problem = "it is a branch; delete its request instead".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });
@@ -1405,12 +1409,10 @@ impl Engine {
         if !forks.is_empty() {
             return Err(StoreError::Forked { forks }.into());
         }
-        let tree = self.read(task).await?;
-        if tree.root().is_stopped() {
-            // Its branches end for good, and so their worktrees are closed.
-            self.end_and_wait(task, tree.last_seq(), Input::Cancel).await?;
-        }
-        self.command(task, Command::Delete).await?;
+        let kept = match self.command(task, Command::Delete).await? {
+            Reply::GivenUp(kept) => kept,
+            _ => vec![],
+        };
         let _passing = self.registry.passing().await;
         self.registry.live().remove(task);
         let summary = self.registry.summaries().remove(task);
@@ -1427,7 +1429,8 @@ impl Engine {
             directory.remove()
         })
         .await;
-        Ok(removed.map_err(|_| EngineError::Ending)??)
+        removed.map_err(|_| EngineError::Ending)??;
+        Ok(kept)
     }
 
     /// Puts a task into another mode, with the model that the settings give it. Its next turn is in

@@ -3,16 +3,19 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::event::BranchWorktree;
 use super::services::EngineServices;
 use super::task::{OpenWorktree, Task};
+use super::tree::Tree;
 use crate::mentions::git::{Git, GitError, NewWorkTree, Snapshots, WorkTreePurpose, copy_directory};
 use crate::policy::{MergeSource, Preview};
 use roo_formats::modes;
 use roo_protocol::ids::TaskId;
+use roo_protocol::task::KeptWorktree;
 use roo_sandbox::exec::Environment;
 
 /// A work tree that is to be made.
@@ -46,6 +49,28 @@ pub(super) fn source<'a>(worktree: &'a OpenWorktree, store: &'a Path) -> MergeSo
 pub(super) async fn preview_merge(task: &Task, services: &EngineServices) -> Option<Vec<Preview>> {
     let worktree = task.open_worktree()?;
     services.gate.preview_merge(&task.urid, source(worktree, &store(&task.id, services))).await
+}
+
+/// Removes the work trees that the branches of a request still have, those of branches below others first. Returns those that
+/// are kept, also from before.
+pub(super) async fn close_all(tree: &Tree, services: &Arc<EngineServices>) -> Vec<KeptWorktree> {
+    let mut kept = vec![];
+    for task in tree.tasks().iter().rev() {
+        let reason = match ClosingWorktree::new(task, services) {
+            Some(closing) => {
+                let parent = tree.above(task).next();
+                let services =
+                    parent.map_or_else(|| Arc::clone(services), |above| services.for_task(tree, above));
+                closing.close(&services).await
+            }
+            None => task.why_worktree_is_kept().map(str::to_owned),
+        };
+        let left = task.left_worktree().filter(|folder| folder.is_dir());
+        if let (Some(reason), Some(folder)) = (reason, left) {
+            kept.push(KeptWorktree { path: folder.display().to_string(), reason });
+        }
+    }
+    kept
 }
 
 /// Removes the private directories of all branches of a request.

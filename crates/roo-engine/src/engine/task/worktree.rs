@@ -87,6 +87,22 @@ impl Task {
         self.open_worktree().map(|open| open.folder.as_path())
     }
 
+    /// The folder of a work tree that is there still.
+    pub(in crate::engine) fn left_worktree(&self) -> Option<&Path> {
+        match self.worktree.as_ref()? {
+            Worktree::Open(last) | Worktree::Closed { last, kept: Some(_) } => Some(&last.folder),
+            Worktree::Due | Worktree::Unavailable(_) | Worktree::Closed { kept: None, .. } => None,
+        }
+    }
+
+    /// Reason why its work tree was kept when it ended.
+    pub(in crate::engine) fn why_worktree_is_kept(&self) -> Option<&str> {
+        match self.worktree.as_ref()? {
+            Worktree::Closed { kept, .. } => kept.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Returns whether its work tree is to be made before its first request.
     pub(super) fn needs_worktree(&self) -> bool {
         matches!(self.worktree, Some(Worktree::Due))
