@@ -95,6 +95,16 @@ pub(super) async fn restore(engine: &Engine, task: TaskId, given: Restore) -> Re
     }
     let restored = engine.restore(CheckpointRestoreParams { preview: false, ..params }, BY).await?;
     let mut text = kept(&restored);
+    for branch in &restored.ended_branches {
+        if let Some(worktree) = &branch.worktree {
+            let (title, path) = (render::one_line(&branch.title, SUMMARY), render::exact_line(worktree));
+            // Writing to a string can't fail.
+            let _ = writeln!(
+                text,
+                "# the worktree of the branch \"{title}\" is kept, with changes that are not merged: {path}"
+            );
+        }
+    }
     let files = count(restored.files.len(), "file", "files");
     let (what, done) = match given.what {
         RestoreWhatArgument::Files => ("files", files),
@@ -128,6 +138,12 @@ fn in_words(preview: &CheckpointRestoreResult) -> String {
         );
         // Writing to a string can't fail.
         let _ = writeln!(text, "# the model no longer sees {dropped}");
+    }
+    for branch in &preview.ended_branches {
+        let title = render::one_line(&branch.title, SUMMARY);
+        let worktree = branch.worktree.as_deref().map(render::exact_line);
+        let stays = worktree.map(|path| format!("; what it has not merged stays in {path}"));
+        let _ = writeln!(text, "# the branch \"{title}\" ends{}", stays.unwrap_or_default());
     }
     if text.is_empty() {
         text.push_str("Nothing to restore.\n");

@@ -188,11 +188,28 @@ pub struct CheckpointRestoreResult {
     /// The message of the user before which the conversation continues; absent where it stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<RestoredConversation>,
-    /// Stands for all of this in a restore.
+    /// Branches of a stopped request that don't go on after its conversation was restored; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_branches: Vec<EndedBranch>,
+    /// Stands for files, conflicts and conversation in a restore.
     pub digest: Digest,
     /// The number of the restore's own event, by which it can be undone; absent in a preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_as: Option<u64>,
+}
+
+/// A branch that ends with a restore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedBranch {
+    /// The branch.
+    pub task_id: TaskId,
+    /// Its name for people.
+    pub title: String,
+    /// The folder of its git worktree, which is kept if it has changes that are not merged. After the restore, only one that was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
 }
 
 /// A file that the user has changed where a restore would change it.

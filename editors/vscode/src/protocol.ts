@@ -155,7 +155,9 @@ export type CheckpointRestoreResult = {
   leftOut: LeftOutFile[];
   /** The message of the user before which the conversation continues; absent where it stays as it is. */
   conversation?: RestoredConversation | null;
-  /** Stands for all of this in a restore. */
+  /** Branches of a stopped request that don't go on after its conversation was restored; absent where there are none. */
+  endedBranches?: EndedBranch[];
+  /** Stands for files, conflicts and conversation in a restore. */
   digest: Digest;
   /** The number of the restore's own event, by which it can be undone; absent in a preview. */
   restoredAs?: number | null;
@@ -191,6 +193,19 @@ export type RestoredConversation = {
   before: number;
   /** The number of messages and results that it no longer sees. */
   dropped: number;
+};
+
+/** A branch that ends with a restore. */
+export type EndedBranch = {
+  /** The branch. */
+  taskId: TaskId;
+  /** Its name for people. */
+  title: string;
+  /**
+   * The folder of its git worktree, which is kept if it has changes that are not merged. After the restore, only one that was
+   * kept.
+   */
+  worktree?: string | null;
 };
 
 /** `roo/task/attach`. */
@@ -589,6 +604,20 @@ export type CallOutcome = {
 
 /** Final status of a tool call. */
 export type ToolStatus = "ok" | "failed" | "denied" | "skipped" | "interrupted";
+
+/** Result of `roo/task/delete`. */
+export type TaskDeleteResult = {
+  /** Worktrees of its branches that are kept, as they have changes that are not merged. */
+  keptWorktrees?: KeptWorktree[];
+};
+
+/** A git worktree of a branch that is kept after the branch. */
+export type KeptWorktree = {
+  /** Its folder. */
+  path: string;
+  /** Reason. */
+  reason: string;
+};
 
 /** `roo/queue/edit`. */
 export type QueueEditParams = {
@@ -2165,7 +2194,7 @@ export interface Requests {
   "roo/task/detach": { params: TaskParams; result: Done };
   "roo/task/list": { params: TaskListParams; result: TaskListResult };
   "roo/task/get": { params: TaskParams; result: TaskSnapshot };
-  "roo/task/delete": { params: TaskParams; result: Done };
+  "roo/task/delete": { params: TaskParams; result: TaskDeleteResult };
   "roo/queue/edit": { params: QueueEditParams; result: Done };
   "roo/queue/delete": { params: QueueDeleteParams; result: Done };
   "roo/approval/respond": { params: ApprovalRespondParams; result: AnswerResult };

@@ -36,7 +36,7 @@ export async function restore(connection: Asked, previews: Shown, taskId: TaskId
   if (restored === undefined) return undefined;
   const undo = "Undo";
   const { restoredAs } = restored;
-  const answer = await vscode.window.showInformationMessage("Roo: restored.", ...(restoredAs == null ? [] : [undo]));
+  const answer = await vscode.window.showInformationMessage(["Roo: restored.", ...keptWorktrees(restored)].join(" "), ...(restoredAs == null ? [] : [undo]));
   if (answer === undo && restoredAs != null) await ask({ seq: restoredAs });
   return undefined;
 }
@@ -50,7 +50,14 @@ export async function edit(connection: Asked, previews: Shown, message: Pick<Tas
   const files = (await vscode.window.showQuickPick(choices, { title: "Go on from the changed message" }))?.files;
   if (files === undefined) return;
   const ask = (more: Partial<TaskEditParams>): Promise<CheckpointRestoreResult> => connection.request("roo/task/edit", { ...message, files, ...more });
-  await confirmed(ask, previews, { question: "Go on from the changed message?", yes: "Go On", end: "" });
+  const edited = await confirmed(ask, previews, { question: "Go on from the changed message?", yes: "Go On", end: "" });
+  const kept = edited === undefined ? [] : keptWorktrees(edited);
+  if (kept.length > 0) void vscode.window.showInformationMessage(`Roo: ${kept.join(" ")}`);
+}
+
+/** Where the work of branches is that ended with a restore and was not merged. */
+function keptWorktrees({ endedBranches = [] }: CheckpointRestoreResult): string[] {
+  return endedBranches.flatMap(({ title, worktree }) => (worktree ? [`What the branch "${title}" has not merged is in ${worktree}.`] : []));
 }
 
 /** What is said when the user is asked. */
@@ -88,7 +95,7 @@ async function confirmed(
   return ask({ ...conflicts, digest: preview.digest });
 }
 
-function inWords({ files, conflicts, leftOut, conversation }: CheckpointRestoreResult, end: string): string {
+function inWords({ files, conflicts, leftOut, conversation, endedBranches = [] }: CheckpointRestoreResult, end: string): string {
   const list = (title: string, lines: readonly string[]): string => (lines.length > 0 ? `${title}\n${lines.map((line) => `• ${line}`).join("\n")}` : "");
   const change = (before: unknown, after: unknown): string => (after == null ? " (deleted)" : before == null ? " (created again)" : "");
   return [
@@ -96,6 +103,7 @@ function inWords({ files, conflicts, leftOut, conversation }: CheckpointRestoreR
     list("You have changed these in the same place since:", conflicts.map(({ path, reason, marked }) => `${path}: ${marked ? "both versions, between conflict markers" : reason}`)),
     list("These can't be restored:", leftOut.map(({ path, reason }) => `${path}: ${reason}`)),
     conversation ? `The agent no longer sees ${count(conversation.dropped, "message or result", "messages and results")}. The log keeps them.` : "",
+    list("These branches end:", endedBranches.map(({ title, worktree }) => (worktree ? `${title}: what it has not merged stays in ${worktree}` : title))),
     end,
   ]
     .filter(Boolean)

@@ -418,6 +418,9 @@ impl Actor {
             let problem = "an earlier state is being restored; try again in a moment".to_owned();
             return Ok(Err(EngineError::WrongState { task, problem }));
         }
+        if let Command::CheckRestore(last_seq) = command {
+            return Ok(self.check_restore(&task, last_seq).map(|()| Reply::Done));
+        }
         if let Command::Restore(order) = command {
             return self.begin_restore(task, *order).await;
         }
@@ -440,14 +443,8 @@ impl Actor {
         task: TaskId,
         order: RestoreOrder,
     ) -> Result<Result<Reply, EngineError>, Halt> {
-        let works = self.driven.values().any(|driven| driven.running.is_some());
-        if !works && !self.background.all().is_empty() {
-            let problem = "a command in the background is still ending; try again in a moment".to_owned();
-            return Ok(Err(EngineError::WrongState { task, problem }));
-        }
-        if works || self.log.last_seq() != order.last_seq {
-            let problem = "it has gone on meanwhile; cancel it and look at the preview again".to_owned();
-            return Ok(Err(EngineError::WrongState { task, problem }));
+        if let Err(error) = self.check_restore(&task, order.last_seq) {
+            return Ok(Err(error));
         }
         self.commit(vec![(task.clone(), Event::RestoreStarted { restore: Arc::clone(&order.restore) })])
             .await?;
@@ -455,6 +452,19 @@ impl Actor {
         self.restoring = Some(RunningRestore { task, started, order, writes: false });
         self.proceed().await?;
         Ok(Ok(Reply::Done))
+    }
+
+    /// Refuses a restore while something runs, and where the log is not as it was when that was decided on.
+    fn check_restore(&self, task: &TaskId, last_seq: u64) -> Result<(), EngineError> {
+        let works = self.driven.values().any(|driven| driven.running.is_some());
+        let problem = if !works && !self.background.all().is_empty() {
+            "a command in the background is still ending; try again in a moment"
+        } else if works || self.log.last_seq() != last_seq {
+            "it has gone on meanwhile; cancel it and look at the preview again"
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::WrongState { task: task.clone(), problem: problem.to_owned() })
     }
 
     /// Writes the files of the restore that is under way.
@@ -556,7 +566,7 @@ impl Actor {
         let accepted = |input, by| CommandOutcome::Input(Box::new(input), Reply::Answer(counts(by, false)));
         match command {
             // Handled where the actor can end.
-            Command::Delete | Command::Reconsider(_) | Command::Restore(_) => {
+            Command::Delete | Command::Reconsider(_) | Command::CheckRestore(_) | Command::Restore(_) => {
                 Ok(CommandOutcome::Settled(Reply::Done))
             }
             Command::Background => {

@@ -60,6 +60,8 @@ pub(super) enum Command {
     Stop(CommandId),
     /// A standing rule about this was made: what waits for an approval that it may decide is judged again.
     Reconsider(RuleSubject),
+    /// Nothing is in the way of a restore that was decided on by the event of this number.
+    CheckRestore(u64),
     /// An earlier state is restored.
     Restore(Box<RestoreOrder>),
     /// An answer to a question.
@@ -98,10 +100,10 @@ pub(super) struct RestoreFailure {
 /// Result of a command.
 pub(super) enum Reply {
     Done,
-    Answer(AnswerResult),
-    /// An answer that makes a standing rule.
     /// The request may be removed. These work trees are kept.
     GivenUp(Vec<KeptWorktree>),
+    Answer(AnswerResult),
+    /// An answer that makes a standing rule.
     Rule(AnswerResult, NewRule),
 }
 

@@ -34,8 +34,8 @@ use roo_formats::config::SandboxLevel;
 use roo_model::prompts;
 use roo_protocol::checkpoint::{
     Checkpoint, CheckpointDiffParams, CheckpointDiffResult, CheckpointListResult, CheckpointRestoreParams,
-    CheckpointRestoreResult, FileDiff, LeftOutFile, RestoreConflict, RestoreConflicts, RestoreScope,
-    RestoreWhat, RestoredConversation, TaskEditParams,
+    CheckpointRestoreResult, EndedBranch, FileDiff, LeftOutFile, RestoreConflict, RestoreConflicts,
+    RestoreScope, RestoreWhat, RestoredConversation, TaskEditParams,
 };
 use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId};
 use roo_protocol::task::HistoryItem;
@@ -145,6 +145,14 @@ struct StandingFile<'a> {
     standing: Standing,
     before: Option<Content>,
     after: Option<Content>,
+}
+
+/// What a restore needs besides.
+struct Prepared {
+    /// The files as they are before it and after.
+    files: Vec<SavedFile>,
+    /// The state that the conversation goes back to.
+    then: Option<Task>,
 }
 
 /// What a restore would do.
@@ -391,7 +399,7 @@ impl Engine {
     ) -> Result<CheckpointRestoreResult, EngineError> {
         let past = self.past(&params.task_id, Some(params.seq)).await?;
         check_at_rest(&past.tree, &params)?;
-        let plan = self.plan(&past, &params).await?;
+        let mut plan = self.plan(&past, &params).await?;
         if params.preview {
             return Ok(plan.told);
         }
@@ -402,27 +410,74 @@ impl Engine {
         if plan.files.edits.is_empty() && plan.cut.is_none() {
             return Ok(plan.told);
         }
-        let past = match plan.cut.is_some() && past.tree.root().is_stopped() {
-            true => {
-                // The conversation that is restored has no calls that wait for its branches.
-                let root = params.task_id.root();
-                self.end_and_wait(&root, past.tree.last_seq(), Input::Cancel).await?;
-                self.past(&params.task_id, Some(params.seq)).await?
-            }
-            false => past,
+        let prepared = self.prepare(&plan, &params).await?;
+        let last_seq = match plan.cut.is_some() && past.tree.root().is_stopped() {
+            true => self.end_branches(&past, &mut plan, &params).await?,
+            false => past.tree.last_seq(),
         };
-        self.carry_out(past, plan, params, say, by).await
+        self.carry_out(last_seq, plan, prepared, params, say, by).await
+    }
+
+    /// Ends a stopped request for good, as the conversation that is restored has no calls that wait for its branches. What can
+    /// refuse the restore is looked at before. Returns the number of the newest event then.
+    async fn end_branches(
+        &self,
+        past: &Past,
+        plan: &mut Plan,
+        params: &CheckpointRestoreParams,
+    ) -> Result<u64, EngineError> {
+        let last_seq = past.tree.last_seq();
+        let unwritable = plan.files.changes.iter().find_map(|change| self.why_not_writable(&change.path));
+        if let Some(problem) = unwritable {
+            return Err(EngineError::Mismatch { problem });
+        }
+        self.command(&params.task_id, Command::CheckRestore(last_seq)).await?;
+        self.end_and_wait(&params.task_id.root(), last_seq, Input::Cancel).await?;
+        let ended = self.past(&params.task_id, Some(params.seq)).await?.tree;
+        for branch in &mut plan.told.ended_branches {
+            branch.worktree = ended.task(&branch.task_id).and_then(worktree_of);
+        }
+        Ok(ended.last_seq())
+    }
+
+    /// Reason why a file can't be written, as far as that can be seen.
+    fn why_not_writable(&self, path: &str) -> Option<String> {
+        let place = self.workspace().resolve(path, Purpose::Write).ok()?;
+        if self.workspace().documents().at(place.absolute()).is_some() {
+            // An editor changes what it has open.
+            return None;
+        }
+        let directory = place.absolute().ancestors().skip(1).find(|directory| directory.is_dir())?;
+        let access = rustix::fs::access(directory, rustix::fs::Access::WRITE_OK);
+        access.err().map(|error| format!("{path} can't be written: {error}"))
+    }
+
+    /// Keeps what the files of a restore are before it, and finds the state that the conversation goes back to.
+    async fn prepare(&self, plan: &Plan, params: &CheckpointRestoreParams) -> Result<Prepared, EngineError> {
+        let Plan { files: PlannedFiles { changes, binaries, details, .. }, cut, .. } = plan;
+        let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
+        let (services, task) = (self.current.read().await, params.task_id.clone());
+        let (changes, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
+        let (binaries, details) = (binaries.clone(), details.clone());
+        let prepared = roo_durable::spawn_blocking(move || {
+            let mask = services.gate.mask();
+            let files = services.checkpoints.save(&task, &changes, &details, &binaries, &mask);
+            let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
+            Ok(Prepared { files, then })
+        });
+        prepared.await.unwrap_or(Err(EngineError::Ending))
     }
 
     async fn carry_out(
         &self,
-        past: Past,
+        last_seq: u64,
         plan: Plan,
+        Prepared { files, then }: Prepared,
         params: CheckpointRestoreParams,
         say: Option<NewMessage>,
         by: &str,
     ) -> Result<CheckpointRestoreResult, EngineError> {
-        let Plan { files: PlannedFiles { edits, changes, binaries, details, behind }, cut, mut told } = plan;
+        let Plan { files: PlannedFiles { edits, changes, behind, .. }, cut, mut told } = plan;
         let digests = changes.iter().map(|change| RestoredDigests {
             path: change.path.clone(),
             before: digest_of(&change.before),
@@ -430,16 +485,6 @@ impl Engine {
             behind: behind.contains(&change.path),
         });
         let digests = digests.collect();
-        let (directory, root) = (self.request(&params.task_id)?, params.task_id.root());
-        let (services, task) = (self.current.read().await, params.task_id.clone());
-        let (saved, before) = (changes.clone(), cut.as_ref().map(|cut| cut.before));
-        let prepared = roo_durable::spawn_blocking(move || {
-            let mask = services.gate.mask();
-            let files = services.checkpoints.save(&task, &saved, &details, &binaries, &mask);
-            let then = before.map(|before| state_before(&directory, &root, before)).transpose()?;
-            Ok::<_, EngineError>((files, then))
-        });
-        let (files, then) = prepared.await.map_err(|_| EngineError::Ending)??;
         let CheckpointRestoreParams { task_id, seq, what, scope, .. } = params;
         let (done, finished) = oneshot::channel();
         let order = RestoreOrder {
@@ -447,7 +492,7 @@ impl Engine {
             edits,
             changes,
             then,
-            last_seq: past.tree.last_seq(),
+            last_seq,
             done,
         };
         self.command(&task_id, Command::Restore(Box::new(order))).await?;
@@ -578,6 +623,7 @@ impl Engine {
             conflicts: vec![],
             left_out: vec![],
             conversation: None,
+            ended_branches: vec![],
             digest: Digest::of(""),
             restored_as: None,
         };
@@ -615,6 +661,15 @@ impl Engine {
         };
         told.conversation =
             cut.as_ref().map(|cut| RestoredConversation { before: cut.before, dropped: cut.dropped });
+        if cut.is_some() {
+            let goes_on = |task: &&Task| task.parent.is_some() && task.end_state().is_none();
+            let branches = past.tree.tasks().iter().filter(goes_on).map(|task| EndedBranch {
+                task_id: task.id.clone(),
+                title: task.title().to_owned(),
+                worktree: worktree_of(task),
+            });
+            told.ended_branches = branches.collect();
+        }
         let digests: Vec<_> = (files.changes.iter())
             .map(|change| (&change.path, digest_of(&change.before), digest_of(&change.after)))
             .collect();
@@ -1205,6 +1260,10 @@ fn take_possible_moves(
     let reason =
         "a file of this name was deleted by the same call, and its content, which isn't known, may be here";
     taken.map(|(path, _)| LeftOutFile { path, reason: reason.to_owned() }).collect()
+}
+
+fn worktree_of(task: &Task) -> Option<String> {
+    task.left_worktree().map(|folder| folder.display().to_string())
 }
 
 /// Refuses a restore while something runs that it would pull files or conversation from under.

@@ -48,6 +48,10 @@ function M.describe(result)
     local what = counted(dropped, '1 message or result', '%d messages and results')
     add(('the model no longer sees %s'):format(what), 'RooQuiet')
   end
+  for _, branch in ipairs(result.endedBranches or {}) do
+    local stays = branch.worktree and ('; what it has not merged stays in %s'):format(branch.worktree) or ''
+    add(('the branch "%s" ends%s'):format(branch.title, stays), 'RooWaiting')
+  end
   if #result.files == 0 then
     add('no file changes', 'RooQuiet')
   end
@@ -66,6 +70,19 @@ function M.describe(result)
 end
 
 local RESTORE, EDIT = 'roo/checkpoint/restore', 'roo/task/edit'
+
+--- Where the work of branches is that ended with a restore and was not merged, to be said behind what was done.
+---@param result table
+---@return string
+local function kept_worktrees(result)
+  local kept = {}
+  for _, branch in ipairs(result.endedBranches or {}) do
+    if branch.worktree then
+      table.insert(kept, ('; what the branch "%s" has not merged is in %s'):format(branch.title, branch.worktree))
+    end
+  end
+  return table.concat(kept)
+end
 
 --- Shows what a request of the server would restore, with a key to do it.
 ---@param request roo.Request
@@ -124,7 +141,8 @@ local function choose_what(request, seq, heading)
     local params = { taskId = request.root, seq = seq, what = choice.what, scope = 'request' }
     preview(request, RESTORE, params, heading, function(result)
       local what = choice.what == 'conversation' and 'the conversation' or counted(#result.files, '1 file', '%d files')
-      client.notify(('restored %s; the first entry of :Roo checkpoints undoes it'):format(what))
+      local told = 'restored %s; the first entry of :Roo checkpoints undoes it%s'
+      client.notify(told:format(what, kept_worktrees(result)))
     end)
   end)
 end
@@ -179,8 +197,8 @@ function M.edit(request, message)
     }, function(choice)
       if choice then
         local params = { taskId = request.root, messageId = message.id, text = text, files = choice.files }
-        preview(request, EDIT, params, heading, function()
-          client.notify('the task goes on from the changed message')
+        preview(request, EDIT, params, heading, function(result)
+          client.notify('the task goes on from the changed message' .. kept_worktrees(result))
         end)
       end
     end)
