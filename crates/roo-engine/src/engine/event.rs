@@ -29,6 +29,22 @@ use roo_protocol::task::{
 };
 use roo_text::render::counted;
 
+/// Signs that a model goes in circles. A count is 0 below the number from which it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Circle {
+    /// Number of times that this look has brought the same, if nothing was changed in between.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) same_looks: u32,
+    /// Number of answers in a row with nothing but failed looks.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) vain_answers: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -573,6 +589,10 @@ pub enum Event {
         /// The exit code of the command; none where no command has ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// Signs that the model goes in circles; none where there are none, and in logs of earlier versions, which looked for
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        circle: Option<Circle>,
     },
     /// The to-do list changed.
     TodoChanged {

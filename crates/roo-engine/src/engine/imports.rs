@@ -531,6 +531,7 @@ fn finished(summary: String, result: ToolResult, ends: Option<Ending>) -> Event 
         withheld: None,
         recorded: vec![],
         exit_code: None,
+        circle: None,
     }
 }
 

@@ -665,6 +665,7 @@ mod tests {
             withheld: None,
             recorded: vec![],
             exit_code: None,
+            circle: None,
         };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }
     }

@@ -443,6 +443,14 @@ fn is_recorded_as((task, event): &Fact, record: &Record<Event>) -> bool {
         {
             (&result.call_id, result.status) == (&recorded.call_id, recorded.status)
         }
+        // Earlier versions looked for no circles.
+        (Event::ToolFinished { circle: Some(_), .. }, Event::ToolFinished { circle: None, .. }) => {
+            let mut event = event.clone();
+            if let Event::ToolFinished { circle, .. } = &mut event {
+                *circle = None;
+            }
+            event == record.event
+        }
         (event, recorded) => event == recorded,
     }
 }

@@ -324,6 +324,29 @@ impl ToolBatch {
         created.map(|(path, ..)| (*path).to_owned()).collect()
     }
 
+    /// The call of this id, if it has no result yet and is worked on or waits for a subtask.
+    pub(super) fn unfinished(&self, id: &ToolCallId) -> Option<&ToolCall> {
+        let current = self.open.as_ref().map(|open| &open.current.call);
+        let waiting = self.open_branches().map(|branch| &branch.call);
+        current.into_iter().chain(waiting).find(|call| call.id == *id)
+    }
+
+    /// All results with this one, if it is the last that is missing.
+    pub(super) fn results_with<'a>(&'a self, last: &'a ToolResult) -> Option<Vec<&'a ToolResult>> {
+        let is_last = |open: &OpenCalls| open.rest.is_empty() && open.current.call.id == last.call_id;
+        let open = match &self.open {
+            Some(open) if !is_last(open) => return None,
+            Some(_) => Some(Some(last)),
+            None => None,
+        };
+        let result = |call: &'a HandledCall| match call {
+            HandledCall::Finished(result) => Some(result),
+            HandledCall::Delegated(branch) if branch.call.id == last.call_id => Some(last),
+            HandledCall::Delegated(branch) => branch.result.as_ref(),
+        };
+        self.handled.iter().map(result).chain(open).collect()
+    }
+
     /// Takes the results in the order of their calls, when all have theirs.
     pub(super) fn take_results(&mut self) -> Option<Vec<ToolResult>> {
         if self.open.is_some() || self.open_branches().next().is_some() {

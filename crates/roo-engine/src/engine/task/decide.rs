@@ -6,6 +6,7 @@ use super::batch::{Approval, AskedApproval, Authorization, CurrentCall, HookChan
 use super::branch::{delegate, mode_switch, mode_switched};
 use super::compaction;
 use super::engine_question::ask_engine_question;
+use super::guard::with_circles;
 use super::quotation::quoted;
 use super::results::{
     finished, not_saved, result_of, reviewed_summary, saved, summary, switch_judged, turn_failed,
@@ -58,6 +59,10 @@ const AT_A_GLANCE: usize = 4 << 10;
 /// Decides the events of an input. Inputs that don't fit the state lead to nothing: a late result of work that was
 /// cancelled, or a second answer.
 pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
+    with_circles(task, events_of(task, input, at))
+}
+
+fn events_of(task: &Task, input: Input, at: i64) -> Vec<Event> {
     if task.is_interrupted() && input.is_report() {
         return vec![];
     }
@@ -748,6 +753,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: EndState, text: String) -
             withheld: None,
             recorded: vec![],
             exit_code: None,
+            circle: None,
         },
     ]
 }
@@ -900,6 +906,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
         recorded: outcome.recorded,
         exit_code: outcome.exit_code,
+        circle: None,
     };
     if status == ToolStatus::Ok && task.merge_in_progress().is_some() {
         events.extend(merged(task, call, finished, is_partial));
@@ -1003,6 +1010,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>], saved: Vec<Sa
         withheld: None,
         recorded: vec![],
         exit_code: None,
+        circle: None,
     };
     match merges && status == ToolStatus::Ok {
         true => events.extend(merged(task, call, finished, review.is_some_and(changes_proposal))),

@@ -17,7 +17,7 @@ use super::{
     LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
     UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop,
 };
-use crate::engine::event::{AnswerWords, ConversationCut, EndState, Ending, Event, is_failure};
+use crate::engine::event::{AnswerWords, Circle, ConversationCut, EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
 use roo_catalog::{Effect as ToolEffect, ToolId, ToolName};
 use roo_model::prompts::{self, replies};
@@ -178,9 +178,9 @@ impl Task {
             Event::Delegated { child, plan, .. } => self.delegate(child, plan),
             Event::ToolStarted { write, .. } => self.change_call(|call| call.start(write.clone())),
             Event::ToolRestarted { .. } => self.change_call(CurrentCall::restart),
-            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, circle, .. } => {
                 self.end_merge(result);
-                self.finish_call(result, seen, *mistake, withheld.as_ref());
+                self.finish_call(result, seen, *mistake, withheld.as_ref(), circle.unwrap_or_default());
                 self.note_saving(*saves, result);
                 ends.iter().for_each(|ending| self.begin_ending(ending.clone()));
             }
@@ -459,6 +459,7 @@ impl Task {
         seen: &[(String, Option<Digest>)],
         mistake: bool,
         withheld: Option<&SandboxAccess>,
+        circle: Circle,
     ) {
         let Some(batch) = self.lifecycle.batch_mut() else { return };
         let created = batch.created_files(&result.call_id);
@@ -474,9 +475,8 @@ impl Task {
             let part = if created.contains(&file.0) { FilePart::Written } else { part };
             self.files.see_with_next_request(&result.call_id, slice::from_ref(file), part);
         }
-        let mut vain_answers = 0;
         if let Some(results) = batch.take_results() {
-            vain_answers = self.guard.count_answer(&results);
+            self.guard.count_answer(&results, circle);
             self.files.begin_request();
             self.gather.batch |= batch.hooks_review;
             let newest = self.conversation.newest_answer();
@@ -491,10 +491,11 @@ impl Task {
             self.lifecycle.close_batch();
         }
         let (FinishedCall::Current(call) | FinishedCall::Delegated(call, _)) = &finished;
-        if self.guard.count_result(call, result, mistake) == SAME_LOOKS {
+        self.guard.count_result(call, result, mistake, circle);
+        if circle.same_looks == SAME_LOOKS {
             self.notices.push(replies::same_look(&call.name, &call.subject(), SAME_LOOKS));
         }
-        if vain_answers == VAIN_ANSWERS {
+        if circle.vain_answers == VAIN_ANSWERS {
             self.notices.push(replies::looks_in_vain(VAIN_ANSWERS));
         }
         if result.status != ToolStatus::Skipped {

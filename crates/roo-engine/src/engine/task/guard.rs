@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::identity;
-use crate::engine::event::is_failure;
+use super::{Task, identity};
+use crate::engine::event::{Circle, Event, is_failure};
 use crate::policy::PlannedBranch;
 use roo_catalog::{Effect as ToolEffect, Repetition, ToolCall, ToolId, ToolName};
 use roo_model::providers::ToolResult;
@@ -79,21 +79,50 @@ impl LoopGuard {
         self.mistakes += 1;
     }
 
+    /// Returns the signs of a circle that the result of a call brings. `answer` are all results of its answer, if it is the
+    /// last of them.
+    fn circle(&self, call: &ToolCall, result: &ToolResult, answer: Option<&[&ToolResult]>) -> Option<Circle> {
+        let mut circle = Circle::default();
+        if self.may_be_circle(call, result.status) {
+            let times = self.times_looked(identity(call), Digest::of(&result.text)) + 1;
+            circle.same_looks = if times < SAME_LOOKS { 0 } else { times };
+        }
+        if answer.is_some_and(is_in_vain) {
+            let times = self.vain_answers + 1;
+            circle.vain_answers = if times < VAIN_ANSWERS { 0 } else { times };
+        }
+        (circle != Circle::default()).then_some(circle)
+    }
+
+    /// Returns whether a call is a look that shows a circle where it brings the same again. One that is repeated at once is
+    /// counted otherwise.
+    fn may_be_circle(&self, call: &ToolCall, status: ToolStatus) -> bool {
+        status != ToolStatus::Skipped
+            && call.effect() == ToolEffect::Read
+            && call.repetition() == Repetition::Same
+            && self.newest.is_none_or(|newest| newest.identity != identity(call))
+    }
+
     /// Counts the result of a call. One that was refused as a mistake was not made, and that hooks send a task on is no
-    /// mistake of its model. Returns how often a look has brought the same, if the calls in between make that a circle.
-    pub(super) fn count_result(&mut self, call: &ToolCall, result: &ToolResult, mistake: bool) -> u32 {
+    /// mistake of its model.
+    pub(super) fn count_result(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+        mistake: bool,
+        Circle { same_looks, .. }: Circle,
+    ) {
         let status = result.status;
+        let may_be_circle = self.may_be_circle(call, status);
         let is_sent_on = std::mem::take(&mut self.is_sent_on);
-        let mut looked = 0;
         if status != ToolStatus::Skipped {
             let (identity, length) = (identity(call), length(call));
             let before = self.newest.filter(|newest| newest.identity == identity);
             let count = before.map_or(0, |newest| newest.count) + u32::from(!mistake && !is_sent_on);
             self.newest = Some(RepeatedCall { identity, length, count });
             match call.effect() {
-                // A look that is repeated at once is counted above.
-                ToolEffect::Read if before.is_none() && call.repetition() == Repetition::Same => {
-                    looked = self.count_look(identity, Digest::of(&result.text));
+                ToolEffect::Read if may_be_circle => {
+                    self.count_look(identity, Digest::of(&result.text), same_looks);
                 }
                 ToolEffect::Read | ToolEffect::Intent => {}
                 ToolEffect::Control if !call.is_of(ToolName::NewTask) => {}
@@ -102,23 +131,28 @@ impl LoopGuard {
                 }
             }
         }
-        if mistake || looked > SAME_LOOKS {
+        if mistake || same_looks > SAME_LOOKS {
             self.mistakes += 1;
-        } else if !is_failure(status) && looked < SAME_LOOKS {
+        } else if !is_failure(status) && same_looks < SAME_LOOKS {
             self.mistakes = 0;
         }
-        looked
     }
 
-    fn count_look(&mut self, identity: Digest, result: Digest) -> u32 {
-        let is_same = |look: &Look| look.identity == identity && look.result == result;
-        let before = self.looks.iter().position(is_same).and_then(|index| self.looks.remove(index));
-        let count = before.map_or(0, |look| look.count) + 1;
+    fn times_looked(&self, identity: Digest, result: Digest) -> u32 {
+        let look = self.looks.iter().find(|look| look.identity == identity && look.result == result);
+        look.map_or(0, |look| look.count)
+    }
+
+    /// `told` is the count that is recorded of it. Where none is, the model was not told, so that the next time is the one to
+    /// tell it.
+    fn count_look(&mut self, identity: Digest, result: Digest, told: u32) {
+        let count = self.times_looked(identity, result) + 1;
+        let count = if told == 0 { count.min(SAME_LOOKS - 1) } else { told };
+        self.looks.retain(|look| look.identity != identity || look.result != result);
         self.looks.push_back(Look { identity, result, count });
         if self.looks.len() > LOOKS {
             self.looks.pop_front();
         }
-        count
     }
 
     /// Forgets what looks have brought: something may have changed, or their results are not in the conversation any more.
@@ -126,23 +160,19 @@ impl LoopGuard {
         self.looks.clear();
     }
 
-    /// Counts the results of an answer. Returns the number of answers in a row with nothing but failed looks, where this is
-    /// one of them.
-    pub(super) fn count_answer(&mut self, results: &[ToolResult]) -> u32 {
-        let is_look = |result: &ToolResult| {
-            ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read)
-        };
+    /// Counts the results of an answer.
+    pub(super) fn count_answer(&mut self, results: &[ToolResult], Circle { vain_answers, .. }: Circle) {
         if results.iter().any(|result| result.status == ToolStatus::Ok) {
             self.vain_answers = 0;
         }
-        if !results.iter().all(|result| result.status == ToolStatus::Failed && is_look(result)) {
-            return 0;
+        if is_in_vain(&results.iter().collect::<Vec<_>>()) {
+            let count = self.vain_answers + 1;
+            // As of looks that bring the same.
+            self.vain_answers = if vain_answers == 0 { count.min(VAIN_ANSWERS - 1) } else { vain_answers };
         }
-        self.vain_answers += 1;
-        if self.vain_answers > VAIN_ANSWERS {
+        if vain_answers > VAIN_ANSWERS {
             self.mistakes += 1;
         }
-        self.vain_answers
     }
 
     /// Counts how often in a row this call was made before, if it brings the same each time.
@@ -204,6 +234,29 @@ impl LoopGuard {
         self.continuations += 1;
         self.is_sent_on = true;
     }
+}
+
+/// Records in the results of calls the signs of a circle that they bring. So a log folds to what its models were told, by
+/// whatever version that was.
+pub(super) fn with_circles(task: &Task, mut events: Vec<Event>) -> Vec<Event> {
+    for event in &mut events {
+        if let Event::ToolFinished { result, circle, .. } = event
+            && let Some(batch) = task.batch()
+            && let Some(call) = batch.unfinished(&result.call_id)
+        {
+            let answer = batch.results_with(result);
+            *circle = task.guard.circle(call, result, answer.as_deref());
+        }
+    }
+    events
+}
+
+/// Returns whether the results of an answer are all of looks that failed.
+fn is_in_vain(results: &[&ToolResult]) -> bool {
+    let is_look = |result: &ToolResult| {
+        ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read)
+    };
+    results.iter().all(|result| result.status == ToolStatus::Failed && is_look(result))
 }
 
 /// Returns the total length of the call's name and of its parameters that are text.

@@ -50,6 +50,7 @@ pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistak
         withheld: None,
         recorded: vec![],
         exit_code: None,
+        circle: None,
     }
 }
 
@@ -123,6 +124,7 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
         withheld: None,
         recorded: vec![],
         exit_code: None,
+        circle: None,
     }
 }
 

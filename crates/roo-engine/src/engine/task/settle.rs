@@ -3,6 +3,7 @@
 use super::batch::{Approval, Authorization, CurrentCall, Stage, ToolBatch};
 use super::compaction;
 use super::engine_question::ask_engine_question;
+use super::guard::with_circles;
 use super::results::{
     answered, finished, refused, switch_judged, turn_failed, void_approval, void_question, with_review,
 };
@@ -24,6 +25,10 @@ const LONGEST_ACTION: usize = 80;
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
+    with_circles(task, what_follows(task, budget))
+}
+
+fn what_follows(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
     let Some(OpenTask { phase, interrupted, ending, .. }) = task.as_open() else { return vec![] };
     if let Some(ending) = ending {
         return conclude(task, ending);

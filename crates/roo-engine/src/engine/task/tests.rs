@@ -853,6 +853,34 @@ mod calls {
     }
 
     #[test]
+    fn a_log_of_a_version_that_looked_for_no_circles_folds_to_what_its_model_was_told() {
+        let mut sim = Sim::new();
+        for _ in 0..4 {
+            looks(&mut sim, "a", ToolStatus::Ok, "one");
+            looks(&mut sim, "b", ToolStatus::Ok, "two");
+        }
+        let mut log = sim.log.clone();
+        for event in &mut log {
+            if let Event::ToolFinished { circle, .. } = event {
+                *circle = None;
+            }
+        }
+        assert_ne!(log, sim.log);
+        let told = |sim: &Sim| {
+            let items = sim.task.conversation.items();
+            let tells = |item: &Item| matches!(item, Item::User { text, .. } if text.contains("brought the same result"));
+            items.iter().any(tells)
+        };
+        let mut old = Sim { task: fold(&log), log };
+        assert!(told(&sim) && !told(&old));
+        assert_eq!((sim.task.guard.mistakes(), old.task.guard.mistakes()), (2, 0));
+        looks(&mut old, "a", ToolStatus::Ok, "one");
+        assert!(told(&old), "the next one tells");
+        assert_eq!(old.task.guard.mistakes(), 0);
+        assert_eq!(fold(&old.log), old.task);
+    }
+
+    #[test]
     fn looks_may_be_repeated_where_something_may_have_changed() {
         let mut sim = Sim::new();
         for round in 0..8 {

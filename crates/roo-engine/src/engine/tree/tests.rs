@@ -273,6 +273,28 @@ fn a_branch_begins_with_its_brief_and_its_place_in_the_tree() {
 }
 
 #[test]
+fn a_log_of_a_version_that_looked_for_no_circles_replays() {
+    let mut sim = Sim::new(LIMITS);
+    for path in ["a", "b"].into_iter().cycle().take(8) {
+        let params = json!({ "path": path }).as_object().unwrap().clone();
+        let block = Block::Call { id: None, name: "read_file".into(), params, fenced: false, problem: None };
+        sim.input(&root(), Input::ModelBlock { block, origin: "a/b".into() });
+        sim.says(&root(), &[]);
+        sim.allows(&root());
+        sim.input(&root(), Input::ToolDone(done()));
+    }
+    let mut log = sim.log.clone();
+    for record in &mut log {
+        if let Event::ToolFinished { circle, .. } = &mut record.event {
+            *circle = None;
+        }
+    }
+    assert_ne!(log, sim.log);
+    replay(&root(), &sim.log).unwrap();
+    replay(&root(), &log).unwrap();
+}
+
+#[test]
 fn results_come_back_in_the_order_of_the_calls() {
     let mut sim = Sim::new(LIMITS);
     let branches = sim.delegates(&root(), &["A", "B", "C"]);
