@@ -1133,7 +1133,8 @@ impl Turn {
                 }
                 let sends_images = self.context.1.images > 0 && !self.leaves_out_images;
                 let remedy = match error.kind {
-                    _ if sends_images && error.speaks_of_images() => Remedy::WithoutImages,
+                    _ if sends_images && error.refuses_all_images() => Remedy::WithoutImages,
+                    _ if sends_images && error.speaks_of_images() => Remedy::WithoutNewestImages,
                     ModelErrorKind::ContextWindow => Remedy::Shorten { refused },
                     kind if kind.is_retryable() => {
                         let after = kind.retry_after();

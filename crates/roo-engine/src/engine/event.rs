@@ -480,6 +480,8 @@ pub enum Event {
     },
     /// The endpoint refuses images.
     ImagesRefused,
+    /// The endpoint refuses some image. The newest ones are left out of the conversation.
+    NewestImagesRefused,
     /// The user wants earlier turns to be summarised before the next request.
     SummaryRequested {
         /// State of the task.
@@ -861,6 +863,7 @@ impl Event {
                 | Self::ChangesUnknown { .. }
                 | Self::ContextLimited { .. }
                 | Self::ImagesRefused
+                | Self::NewestImagesRefused
                 | Self::SummaryRequested { .. }
                 | Self::ShorteningStarted { .. }
                 | Self::ContextShortened { .. }
@@ -1035,6 +1038,10 @@ impl Event {
             }
             Self::ImagesRefused => {
                 state(TaskState::Running, Some("the endpoint refuses images, so they are left out".into()))
+            }
+            Self::NewestImagesRefused => {
+                let reason = "the endpoint refuses an image, so the newest ones are left out";
+                state(TaskState::Running, Some(reason.into()))
             }
             Self::SummaryRequested { state: at } => {
                 state(at, Some("earlier turns are summarised before the next request".into()))

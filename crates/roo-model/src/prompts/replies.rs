@@ -145,6 +145,11 @@ pub fn same_look(tool: &str, subject: &str, times: u32) -> String {
     )
 }
 
+/// In place of images with which an endpoint refused a request.
+pub fn image_refused() -> &'static str {
+    "(Images are left out here: they could not be sent.)"
+}
+
 /// After several answers whose calls were all looks that failed.
 pub fn looks_in_vain(answers: u32) -> String {
     format!(

@@ -27,6 +27,7 @@ use super::key::{Key, RequestKey};
 use super::secret::Secret;
 use super::{AccountId, ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
+use roo_catalog::ToolName;
 use roo_formats::config::{Profile, WireFormat};
 use roo_text::render::one_line;
 
@@ -945,10 +946,30 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || (has("token") && has("limit") && has("exceed"))
 }
 
-/// Returns whether a refusal is about images. Covers the wordings of OpenAI, OpenRouter, Mistral, DeepSeek and vLLM.
+/// Returns whether a refusal is about images, all or single ones. A tool whose name has the word is not meant.
 pub(super) fn speaks_of_images(said: &str) -> bool {
-    let said = said.to_lowercase();
+    let said = said.to_lowercase().replace(ToolName::GenerateImage.as_str(), "");
     ["image", "multimodal", "multi-modal"].iter().any(|word| said.contains(word))
+}
+
+/// Returns whether a refusal says that the model takes no images, as against one that is too large, damaged or of another
+/// kind. Covers the wordings of Anthropic, OpenAI, OpenRouter, Mistral, Groq, DeepSeek, Bedrock, vLLM, llama.cpp and Ollama.
+pub(super) fn refuses_all_images(said: &str) -> bool {
+    let said = said.to_lowercase();
+    let has = |words: &str| said.contains(words);
+    let is_refused =
+        ["not support", "n't support", "no endpoints", "unsupported", "not enabled", "not available"]
+            .into_iter()
+            .any(has);
+    let images =
+        ["image input", "support image", "support vision", "support multimodal", "support multi-modal"];
+    is_refused && images.into_iter().any(has)
+        || has("at most 0 image")
+        || has("image_url") && (has("unknown variant") || has("only supported by certain models"))
+        || has("support the image content")
+        || has("not a multimodal model")
+        || has("not a vision model")
+        || has("required for image input")
 }
 
 /// Returns whether a server says that its model takes no images: llama.cpp does so with status 500.
@@ -1131,19 +1152,49 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_images_is_recognised_by_what_providers_say() {
-        let refusal = |kind, said: &str| ModelError::new(kind, said).speaks_of_images();
+    fn a_refusal_of_all_images_is_recognised_by_what_providers_say() {
+        let refusal = |kind, said: &str| ModelError::new(kind, said).refuses_all_images();
         for said in [
             "No endpoints found that support image input",
             "Failed to deserialize the JSON body: unknown variant `image_url`, expected `text`",
             "At most 0 image(s) may be provided in one prompt.",
             "m is not a multimodal model",
+            "Invalid content type. image_url is only supported by certain models.",
+            "This model does not support image inputs.",
+            "'m' does not support images",
+            "Image input is not enabled for this model",
+            "This model doesn't support the image content block that you provided.",
+            "Failed to create new sequence: this model is missing data required for image input",
         ] {
             assert!(refusal(ModelErrorKind::Invalid, said), "{said}");
             assert!(!refusal(ModelErrorKind::Unavailable(None), said), "{said}");
         }
         assert!(refusal(ModelErrorKind::Unavailable(None), "status 500: image input is not supported"));
-        assert!(!refusal(ModelErrorKind::Invalid, "max_tokens: must be at least 1"));
+        for said in [
+            "max_tokens: must be at least 1",
+            "messages.4.content.0.image.source.base64: image exceeds 5 MB maximum: 5900000 bytes > 5242880 bytes",
+            "Could not process image",
+            "You uploaded an unsupported image. Please make sure your image is valid.",
+            "Model m supports at most 1 image per prompt.",
+        ] {
+            assert!(!refusal(ModelErrorKind::Invalid, said), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_a_single_image_is_about_images_and_one_of_a_tool_is_not() {
+        let refusal = |kind, said: &str| ModelError::new(kind, said).speaks_of_images();
+        for said in
+            ["image exceeds 5 MB maximum", "Could not process image", "At most 0 image(s) may be provided"]
+        {
+            assert!(refusal(ModelErrorKind::Invalid, said), "{said}");
+            assert!(!refusal(ModelErrorKind::Unavailable(None), said), "{said}");
+        }
+        for said in
+            ["max_tokens: must be at least 1", "tools.7.custom.name: generate_image is not allowed here"]
+        {
+            assert!(!refusal(ModelErrorKind::Invalid, said), "{said}");
+        }
     }
 
     #[test]

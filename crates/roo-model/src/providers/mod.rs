@@ -299,10 +299,17 @@ impl ModelError {
         Self { kind, message: message.into() }
     }
 
-    /// Returns whether the endpoint refused a request with words about its images.
+    /// Returns whether the endpoint refused a request with words about its images. Perhaps it would take others.
     pub fn speaks_of_images(&self) -> bool {
+        self.refuses_all_images()
+            || self.kind == ModelErrorKind::Invalid && http::speaks_of_images(&self.message)
+    }
+
+    /// Returns whether the endpoint refused a request as its model takes no images at all.
+    pub fn refuses_all_images(&self) -> bool {
         match self.kind {
-            ModelErrorKind::Invalid => http::speaks_of_images(&self.message),
+            ModelErrorKind::Invalid => http::refuses_all_images(&self.message),
+            // llama.cpp says so with status 500.
             ModelErrorKind::Unavailable(_) => http::has_no_image_input(&self.message),
             _ => false,
         }

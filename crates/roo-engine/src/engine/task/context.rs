@@ -241,6 +241,8 @@ pub struct ContextState {
     refused_above: Option<u64>,
     /// The endpoint is known to refuse images.
     refuses_images: bool,
+    /// Images were left out as it refused a request with them, and the model has not answered since.
+    leaves_out_newest_images: bool,
     /// Requests that were refused as too long since the model last answered.
     refusals: u32,
     /// Summaries that changed nothing since the model last answered.
@@ -283,6 +285,7 @@ impl ContextState {
         self.refusals = 0;
         self.failed_summaries = 0;
         self.failures = 0;
+        self.leaves_out_newest_images = false;
     }
 
     /// The endpoint refuses requests of more tokens.
@@ -301,6 +304,16 @@ impl ContextState {
         self.refuses_images
     }
 
+    /// The newest images are left out: the endpoint refused a request with them.
+    pub(super) fn leave_out_newest_images(&mut self) {
+        self.leaves_out_newest_images = true;
+    }
+
+    /// Returns whether images were left out since the model last answered.
+    pub(super) fn leaves_out_newest_images(&self) -> bool {
+        self.leaves_out_newest_images
+    }
+
     /// Another mode or model follows. With another model nothing that is known counts.
     pub(super) fn change_frame(&mut self, model: bool) {
         self.sent = None;
@@ -308,13 +321,14 @@ impl ContextState {
             self.newest = None;
             self.counted = None;
             self.refused_above = None;
-            self.refuses_images = false;
             self.try_again();
         }
     }
 
     /// What was tried in vain is tried again: the user lets the task go on, or another model follows.
     pub(super) fn try_again(&mut self) {
+        self.refuses_images = false;
+        self.leaves_out_newest_images = false;
         self.refusals = 0;
         self.failed_summaries = 0;
         self.failures = 0;

@@ -180,6 +180,32 @@ impl Conversation {
         self.change(&other, &|_| None);
     }
 
+    /// Takes the images out of the newest item that has any, which is told in their place.
+    pub(super) fn leave_out_newest_images(&mut self, told: &str) {
+        let other = |item: &Item| match item {
+            Item::User { text, images } if !images.is_empty() => {
+                Some(Item::User { text: format!("{text}\n{told}"), images: vec![] })
+            }
+            Item::Results { results } if results.iter().any(|result| !result.images.is_empty()) => {
+                let results = results.iter().map(|result| match result.images.is_empty() {
+                    true => result.clone(),
+                    false => ToolResult {
+                        text: format!("{}\n{told}", result.text),
+                        images: vec![],
+                        ..result.clone()
+                    },
+                });
+                Some(Item::Results { results: results.collect() })
+            }
+            Item::User { .. } | Item::Results { .. } | Item::Assistant { .. } | Item::Summary { .. } => None,
+        };
+        let newest =
+            self.items.iter().enumerate().rev().find_map(|(index, item)| Some((index, other(item)?)));
+        if let Some((index, item)) = newest {
+            self.replace(index, item);
+        }
+    }
+
     /// Puts other results and calls in place of those for which there are any.
     fn change(
         &mut self,

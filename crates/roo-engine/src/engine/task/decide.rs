@@ -358,6 +358,13 @@ pub(super) fn model_failed(
             events.push(Event::ImagesRefused);
             events.extend(warning(task, "images", &[told]));
         }
+        Remedy::WithoutNewestImages if !task.context.leaves_out_newest_images() => {
+            let told = format!(
+                "The newest images are left out of the conversation, as the endpoint refused a request with them: {message}"
+            );
+            events.push(Event::NewestImagesRefused);
+            events.extend(warning(task, "images", &[told]));
+        }
         Remedy::Shorten { refused: false } => events.extend(compaction::not_sent(task, context.as_deref())),
         Remedy::Shorten { refused: true } => match compaction::limit_of_refused(task, context.as_deref()) {
             Some(tokens) => events.push(Event::ContextLimited { tokens }),

@@ -75,6 +75,10 @@ impl Task {
             }
             Event::ContextLimited { tokens } => self.context.limit_to(*tokens),
             Event::ImagesRefused => self.context.refuse_images(),
+            Event::NewestImagesRefused => {
+                self.context.leave_out_newest_images();
+                self.conversation.leave_out_newest_images(replies::image_refused());
+            }
             Event::SummaryRequested { .. } => self.context.request_summary(),
             Event::ShorteningStarted { method, manual } => {
                 if *method == ShorteningMethod::Summary {

@@ -315,6 +315,8 @@ pub enum Remedy {
     },
     /// Make it again at once, and send the model no images from now on: the endpoint refuses them.
     WithoutImages,
+    /// Make it again at once without the newest images: the endpoint refuses some.
+    WithoutNewestImages,
     /// Ask the user.
     Ask,
 }

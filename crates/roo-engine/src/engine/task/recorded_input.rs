@@ -151,6 +151,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         | Event::ContextReduced { .. }
         | Event::ContextLimited { .. }
         | Event::ImagesRefused
+        | Event::NewestImagesRefused
         | Event::ShorteningStarted { .. }
         | Event::ModeSwitched { call_id: Some(_), .. }
         | Event::TodoChanged { .. }
@@ -341,6 +342,7 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
         Remedy::Shorten { refused: false },
         Remedy::Shorten { refused: true },
         Remedy::WithoutImages,
+        Remedy::WithoutNewestImages,
         Remedy::Ask,
     ];
     found.extend(others.map(|remedy| with(remedy, NO_TIME)));

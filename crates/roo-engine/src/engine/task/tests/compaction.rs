@@ -327,10 +327,41 @@ fn images_that_an_endpoint_refuses_are_left_out_until_another_model_is_asked() {
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
     sim.fails(Remedy::WithoutImages);
     assert_eq!(sim.asks(), QuestionKind::ApiReqFailed, "it is not about them");
+    sim.answer("Try again");
+    assert!(!sim.task.context.refuses_images(), "the user may have loaded another model");
+    sim.fails(Remedy::WithoutImages);
+    assert!(sim.task.context.refuses_images());
     let profile = Some(("other".to_owned(), sim.task.settings.protocol));
     sim.input(Input::Change(ModeChange { mode: None, profile }));
     assert!(!sim.task.context.refuses_images());
     assert_eq!(fold(&sim.log).context, sim.task.context);
+}
+
+#[test]
+fn an_image_that_an_endpoint_refuses_is_left_out_and_later_ones_are_sent() {
+    let mut sim = Sim::new();
+    let shows = |sim: &mut Sim, id: &str| {
+        sim.says([read(id)]);
+        sim.allow();
+        let images = vec!["data:image/png;base64,AAAA".to_owned()];
+        sim.input(Input::ToolDone(Outcome { images, ..outcome(ToolStatus::Ok, "A picture.") }));
+    };
+    let images = |sim: &Sim| sim.task.conversation.size().images;
+    shows(&mut sim, "1");
+    shows(&mut sim, "2");
+    assert_eq!(images(&sim), 2);
+    sim.fails(Remedy::WithoutNewestImages);
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })), "{:?}", sim.wanted());
+    assert!(!sim.task.context.refuses_images());
+    assert_eq!(images(&sim), 1);
+    assert!(texts(&sim).last().unwrap().contains("left out"), "{:?}", texts(&sim));
+    sim.fails(Remedy::WithoutNewestImages);
+    assert_eq!(sim.asks(), QuestionKind::ApiReqFailed, "once");
+    sim.answer("Try again");
+    shows(&mut sim, "3");
+    assert_eq!(images(&sim), 2);
+    assert_eq!(fold(&sim.log).context, sim.task.context);
+    assert_eq!(fold(&sim.log).conversation, sim.task.conversation);
 }
 
 #[test]
