@@ -170,8 +170,7 @@ pub(super) async fn done(
     services: &Arc<EngineServices>,
 ) {
     let mut changes = std::mem::take(&mut outcome.changes);
-    if services.is_worktree {
-        // They have reached no file of the workspace: the record of the merge names those.
+    if !services.traces_edits() {
         changes.clear();
     }
     let violations = std::mem::take(&mut outcome.violations);
@@ -269,7 +268,7 @@ pub(super) async fn settled(
     services: &Arc<EngineServices>,
 ) {
     let happened = edit.places().iter().map(|(_, _, after)| *after).eq(found.iter().copied());
-    let Some(mut audit_record) = audit_record.filter(|_| happened && !services.is_worktree) else { return };
+    let Some(mut audit_record) = audit_record.filter(|_| happened && services.traces_edits()) else { return };
     audit_record.entry.files = changes_of(edit, author, services);
     write_if_missing(audit_record, services).await;
 }

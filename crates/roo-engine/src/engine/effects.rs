@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
 
 use super::actor_message::Report;
 use super::audit;
@@ -124,30 +125,22 @@ pub(super) fn start(
             let turn = Turn::new(task, tree, rendered);
             let hook_dispatch = HookDispatch::new(task, &around);
             Box::pin(async move {
-                let cancel = around.cancel.clone();
                 let run = async {
                     let begun = turn.wait(&around.services, &reporter).await;
                     let _connection = around.services.descriptors.model().await;
                     turn.run(begun, &around, &reporter, &hook_dispatch).await;
                 };
-                tokio::select! {
-                    biased;
-                    () = cancel.cancelled() => {}
-                    () = run => {}
-                }
+                unless_cancelled(&around.cancel, run).await.unwrap_or_default();
             })
         }
         Effect::Compact(of) => {
             let compaction = compaction::CompactionRun::new(of, task, &around);
             Box::pin(async move {
-                let run = compaction.run(&around.services);
-                tokio::select! {
-                    biased;
-                    () = around.cancel.cancelled() => {}
-                    (outcome, used) = run => {
-                        reporter.send(Report::Last(Input::Compacted { outcome, used })).await;
-                    }
-                }
+                let run = async {
+                    let (outcome, used) = compaction.run(&around.services).await;
+                    Input::Compacted { outcome, used }
+                };
+                report_unless_cancelled(&around.cancel, run, &reporter).await;
             })
         }
         Effect::Gather(gather) => {
@@ -161,24 +154,19 @@ pub(super) fn start(
             Box::pin(async move {
                 let run = async {
                     let _descriptors = around.services.descriptors.tool().await;
-                    gather::gather(&gather, (&mode, room), &around.services, &hook_dispatch).await
+                    let services = &around.services;
+                    Input::Gathered(gather::gather(&gather, (&mode, room), services, &hook_dispatch).await)
                 };
-                tokio::select! {
-                    biased;
-                    () = around.cancel.cancelled() => {}
-                    gathered = run => reporter.send(Report::Last(Input::Gathered(gathered))).await,
-                }
+                report_unless_cancelled(&around.cancel, run, &reporter).await;
             })
         }
         Effect::Wait { due } => Box::pin(async move {
             let left = u64::try_from(due - around.services.clock.now()).unwrap_or(0);
-            tokio::select! {
-                biased;
-                () = around.cancel.cancelled() => {}
-                () = tokio::time::sleep(Duration::from_millis(left)) => {
-                    reporter.send(Report::Last(Input::RetryDue)).await;
-                }
-            }
+            let run = async {
+                tokio::time::sleep(Duration::from_millis(left)).await;
+                Input::RetryDue
+            };
+            report_unless_cancelled(&around.cancel, run, &reporter).await;
         }),
         Effect::MakeWorktree => {
             let wanted = worktrees::WantedWorktree::new(task, &around.services);
@@ -194,12 +182,8 @@ pub(super) fn start(
             let closing = worktrees::ClosingWorktree::new(task, &around.services);
             Box::pin(async move {
                 let Some(closing) = closing else { return };
-                tokio::select! {
-                    () = around.cancel.cancelled() => {}
-                    kept = closing.close(&around.services) => {
-                        reporter.send(Report::Last(Input::WorktreeClosed { kept })).await;
-                    }
-                }
+                let run = async { Input::WorktreeClosed { kept: closing.close(&around.services).await } };
+                report_unless_cancelled(&around.cancel, run, &reporter).await;
             })
         }
         Effect::Gate { mode, approved, review, .. } => {
@@ -209,11 +193,7 @@ pub(super) fn start(
                     let _descriptors = around.services.descriptors.tool().await;
                     request.run(&around.services, &reporter).await;
                 };
-                tokio::select! {
-                    biased;
-                    () = around.cancel.cancelled() => {}
-                    () = run => {}
-                }
+                unless_cancelled(&around.cancel, run).await.unwrap_or_default();
             })
         }
         Effect::RunTool { call_id, .. } => {
@@ -226,15 +206,36 @@ pub(super) fn start(
             Box::pin(async move {
                 let found = found_after(&around.services.workspace, &write).await;
                 audit::settled(audit_record, &write, &found, &around.services).await;
-                let saved = match around.services.is_worktree {
-                    true => vec![],
-                    false => save_settled(&task, &write, &found, &around.services).await,
+                let saved = match around.services.keeps_checkpoints() {
+                    true => save_settled(&task, &write, &found, &around.services).await,
+                    false => vec![],
                 };
                 reporter.send(Report::Last(Input::WriteSettled(found, saved))).await;
             })
         }
     };
     tokio::spawn(async move { defect::reported(run, &at_fault).await })
+}
+
+/// Runs until it is done or cancelled; none if that comes first. Where both are at once, it is cancelled: so a replay has
+/// the same.
+async fn unless_cancelled<T>(cancel: &CancellationToken, run: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        done = run => Some(done),
+    }
+}
+
+/// The same, and reports the end.
+async fn report_unless_cancelled(
+    cancel: &CancellationToken,
+    run: impl Future<Output = Input>,
+    reporter: &Reporter,
+) {
+    if let Some(input) = unless_cancelled(cancel, run).await {
+        reporter.send(Report::Last(input)).await;
+    }
 }
 
 /// Run of a tool, with what it needs of the state at its begin.
@@ -274,7 +275,7 @@ impl ToolRun {
             call: task.call_as_it_runs().map(Cow::into_owned),
             seen: task.files.seen_by_next_request(),
             hook_dispatch: HookDispatch::new(task, around),
-            tells_problems: !around.services.is_worktree
+            tells_problems: around.services.knows_problems()
                 && around.services.tools_of(&task.settings.profile).has(ToolName::Diagnostics),
             task: task.id.clone(),
             call_id,
@@ -312,11 +313,11 @@ impl ToolRun {
         let outcome = match permit {
             Some(permit) if *permit.call_id() == call_id => {
                 let for_hooks = permit.for_hooks();
-                if let Some(edit) = edit.as_ref().filter(|_| !around.services.is_worktree) {
+                if let Some(edit) = edit.as_ref().filter(|_| around.services.keeps_checkpoints()) {
                     keep_replaced(&task, edit, &around.services).await;
                 }
                 let made = match &edit {
-                    Some(edit) if !around.services.is_worktree => {
+                    Some(edit) if around.services.keeps_checkpoints() => {
                         directories_to_make(edit, &around.services).await
                     }
                     _ => vec![],
@@ -333,7 +334,8 @@ impl ToolRun {
                 let took = begun.elapsed();
                 tell_language_servers(&outcome.changes, &around.services);
                 leave_out_unseen(&mut outcome, &seen);
-                let saver = (!outcome.changes.is_empty() && !around.services.is_worktree).then(|| {
+                let is_saved = !outcome.changes.is_empty() && around.services.keeps_checkpoints();
+                let saver = is_saved.then(|| {
                     made.into_iter().for_each(|(path, number)| outcome.details.add_directories(path, number));
                     ChangeSaver::new(&task, &mut outcome, &context, &around.services)
                 });
@@ -498,7 +500,7 @@ async fn follow_command(
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
     tell_language_servers(&outcome.changes, &around.services);
-    if !outcome.changes.is_empty() && !around.services.is_worktree {
+    if !outcome.changes.is_empty() && around.services.keeps_checkpoints() {
         let (changes, context) = (outcome.changes.clone(), Arc::clone(context));
         let (services, task) = (Arc::clone(&around.services), task.clone());
         // What a command removed is text in UTF-8, or kept by its bytes.

@@ -53,7 +53,8 @@ pub(super) struct SharedServices {
     pub(super) descriptors: Arc<DescriptorBudget>,
     /// Turns at the endpoints of models.
     pub(super) rate_limits: Arc<RateLimits>,
-    /// True for the folder of a branch's work tree: what changes there has changed nothing of the workspace yet.
+    /// True for the folder of a branch's work tree: what changes there has changed nothing of the workspace yet. What that
+    /// means is asked of the services below.
     pub(super) is_worktree: bool,
     /// Hooks that no task waits for.
     pub(super) unwaited_hooks: UnwaitedHooks,
@@ -200,6 +201,22 @@ impl EngineServices {
             folders.insert(folder.to_owned(), Arc::clone(&services));
         }
         services
+    }
+
+    /// Returns whether edits are checkpoints of the request. Those in a work tree are undone with it, and the merge is one.
+    pub(super) fn keeps_checkpoints(&self) -> bool {
+        !self.is_worktree
+    }
+
+    /// Returns whether edits are in the trace. Those in a work tree have reached no file of the workspace: the record of the
+    /// merge names them.
+    pub(super) fn traces_edits(&self) -> bool {
+        !self.is_worktree
+    }
+
+    /// Returns whether editor and language servers know the problems of files here. They look at the workspace's folders.
+    pub(super) fn knows_problems(&self) -> bool {
+        !self.is_worktree
     }
 
     /// Returns the reason why no agent may work: settings or hooks that are meant to count and can't. Reads the disk.
