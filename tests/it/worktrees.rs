@@ -389,8 +389,11 @@ fn two_that_ask() -> (Home, Client, String) {
             turn("code", "Do it: The first", &vec![write_file("new.txt", "new\n"), asks()]),
             turn("debug", "Do it: The second", &vec![read(), asks()]),
             turn("orchestrator", "Otherwise.", &vec![completes("Otherwise.")]),
+            turn("orchestrator", "Second.", &vec![completes("Both.")]),
+            format!("  - mode: code\n    calls: {}\n", json!([completes("First.")])),
+            format!("  - mode: debug\n    calls: {}\n", json!([read(), completes("Second.")])),
         ],
-        AUTO,
+        AUTO_AND_WRITE,
     );
     let (mut client, root) = start(&home);
     event(&mut client, "question.asked", 2);
@@ -430,6 +433,33 @@ fn a_request_that_is_deleted_leaves_no_worktree_but_those_with_changes_and_names
 }
 
 #[test]
+fn a_stop_removes_worktrees_without_changes_and_a_resumption_makes_them_anew() {
+    let (home, mut client, root) = two_that_ask();
+    let is_changed = |top: &PathBuf| top.join("new.txt").exists();
+    let [unchanged] =
+        worktrees(&home).into_iter().filter(|top| !is_changed(top)).collect::<Vec<_>>().try_into().unwrap();
+    stop(&mut client, &root);
+    let [left] = worktrees(&home).try_into().unwrap();
+    assert!(is_changed(&left));
+    assert_eq!(client.shut_down(), 0);
+    // The user works on meanwhile.
+    fs::write(home.work("a.txt"), lines(&[(1, "ONE")])).unwrap();
+
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/task/attach", json!({ "taskId": root, "afterSeq": 0 }));
+    client.request("roo/task/resume", json!({ "taskId": root }));
+    come(&mut client, "the end", 1, |params| params["event"]["result"] == "Both.");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(fs::read_to_string(home.work("new.txt")).unwrap(), "new\n");
+    assert_eq!(worktrees(&home), Vec::<PathBuf>::new());
+    let made = events(&home.log(&root), "worktreeMade");
+    let tops: Vec<&Value> = made.iter().map(|event| &event["worktree"]["top"]).collect();
+    assert_eq!((tops.len(), tops[2]), (3, &json!(unchanged)));
+    let read = results(&home.log(&root), "read_file");
+    assert!(read.last().unwrap().contains("ONE"), "{read:?}");
+}
+
+#[test]
 fn who_edits_a_message_of_a_stopped_request_is_told_which_branches_end_and_what_is_kept_of_them() {
     let (home, mut client, root) = two_that_ask();
     stop(&mut client, &root);
@@ -447,7 +477,7 @@ fn who_edits_a_message_of_a_stopped_request_is_told_which_branches_end_and_what_
             .collect()
     };
     let preview = client.request("roo/task/edit", edit(true));
-    assert_eq!(ended(&preview), [("The first".to_owned(), true), ("The second".to_owned(), true)]);
+    assert_eq!(ended(&preview), [("The first".to_owned(), true), ("The second".to_owned(), false)]);
     let edited = client.request("roo/task/edit", edit(false));
     assert_eq!(ended(&edited), [("The first".to_owned(), true), ("The second".to_owned(), false)]);
     let [left] = worktrees(&home).try_into().unwrap();

@@ -103,7 +103,10 @@ pub enum Event {
         /// The files in conflict.
         files: Vec<ConflictBase>,
     },
-    /// The branch works in no git worktree any more.
+    /// The branch stops with its request, and nothing in its git worktree is missed: it is removed, and made anew when the branch
+    /// goes on.
+    WorktreeUnused,
+    /// The branch works in no git worktree any more. One that stops works in it again when it goes on, or in a new one.
     WorktreeClosed {
         /// Reason why it was not removed; none if it is gone.
         kept: Option<String>,
@@ -857,6 +860,7 @@ impl Event {
                 | Self::WorktreeMade { .. }
                 | Self::WorktreeUnavailable { .. }
                 | Self::MergeConflicted { .. }
+                | Self::WorktreeUnused
                 | Self::WorktreeClosed { .. }
                 | Self::CommandBackgrounded { .. }
                 | Self::CommandEnded { .. }
@@ -910,6 +914,9 @@ impl Event {
                 let files: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
                 let reason = format!("others have changed the same lines: {}", files.join(", "));
                 state(TaskState::Running, Some(reason))
+            }
+            Self::WorktreeUnused => {
+                state(TaskState::Running, Some("its worktree has nothing to be merged".into()))
             }
             Self::WorktreeClosed { kept: None } => {
                 state(TaskState::Running, Some("its worktree is removed".into()))

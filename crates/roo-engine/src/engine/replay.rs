@@ -195,6 +195,11 @@ impl Run<'_> {
                 self.settles = true;
                 return Ok(());
             }
+            // Earlier versions stopped a branch without a look at its work tree.
+            Event::Stopped { .. } if tree.task(&record.task_id).is_some_and(Task::closes_worktree) => {
+                self.take(1);
+                return Ok(());
+            }
             Event::RestoreStarted { .. } | Event::RestoreFinished { .. } | Event::ContextReduced { .. } => {
                 self.take(1);
                 return Ok(());

@@ -83,8 +83,8 @@ pub use self::settings::{AgentSettings, IntentScope};
 pub use self::settle::{settle, wanted};
 pub use self::shortening::Placeholders;
 pub(super) use self::transcript::turns;
-pub(super) use self::worktree::OpenWorktree;
 use self::worktree::Worktree;
+pub(super) use self::worktree::{OpenWorktree, WorktreeClosing};
 
 /// Maximum number of attempts to save context for others.
 const SAVE_ATTEMPTS: u32 = 3;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::BranchWorktree;
 use super::services::EngineServices;
-use super::task::{OpenWorktree, Task};
+use super::task::{OpenWorktree, Task, WorktreeClosing};
 use super::tree::Tree;
 use crate::mentions::git::{Git, GitError, NewWorkTree, Snapshots, WorkTreePurpose, copy_directory};
 use crate::policy::{MergeSource, Preview};
@@ -17,6 +17,9 @@ use roo_formats::modes;
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::KeptWorktree;
 use roo_sandbox::exec::Environment;
+
+/// Reason why a work tree is kept of which the last merge left something behind.
+const LEFT_OUT: &str = "it has files that could not be merged";
 
 /// A work tree that is to be made.
 pub(super) struct WantedWorktree {
@@ -27,9 +30,10 @@ pub(super) struct WantedWorktree {
     store: PathBuf,
 }
 
-/// A work tree that is to be removed.
+/// A work tree that is to be removed, or looked at for that.
 pub(super) struct ClosingWorktree {
     last: OpenWorktree,
+    purpose: WorktreeClosing,
     directory: String,
     store: PathBuf,
 }
@@ -167,48 +171,67 @@ impl WantedWorktree {
 impl ClosingWorktree {
     /// The work tree of a branch that ends; none where it has none.
     pub(super) fn new(task: &Task, services: &EngineServices) -> Option<Self> {
-        let last = task.open_worktree()?.clone();
+        let (last, purpose) = task.worktree_closing()?;
         let directory = modes::task_directory(&task.urid);
-        Some(Self { last, directory, store: store(&task.id, services) })
+        Some(Self { last: last.clone(), purpose, directory, store: store(&task.id, services) })
     }
 
-    /// Removes it, unless something in it is not merged. Returns the reason why it was kept; none where it is gone.
+    /// Removes it, unless something in it is not merged. Returns the reason why it was kept; none where it is gone, or where
+    /// nothing in it is missed if only that was to be found out.
     pub(super) async fn close(&self, services: &EngineServices) -> Option<String> {
-        let kept_because = self.remove(services).await;
+        let kept_because = match self.purpose {
+            WorktreeClosing::Look => return self.unmerged(services).await,
+            WorktreeClosing::Remove => self.remove(services).await,
+            WorktreeClosing::End => self.remove_merged(services).await,
+        };
         // Nothing is merged from here on.
         let _ = fs::remove_dir_all(&self.store);
         kept_because
     }
 
-    async fn remove(&self, services: &EngineServices) -> Option<String> {
-        let OpenWorktree { top, folder, base, left_out, .. } = &self.last;
+    async fn remove_merged(&self, services: &EngineServices) -> Option<String> {
+        let OpenWorktree { top, base, left_out, .. } = &self.last;
         if !left_out.is_empty() {
-            return Some("it has files that could not be merged".to_owned());
+            return Some(LEFT_OUT.to_owned());
         }
-        let environment = services.gate.environment();
         // Written when nothing is left to merge: a removal that was cut off leaves nothing to look at.
         let checked = self.store.join("merged");
         let is_checked = fs::read_to_string(&checked).is_ok_and(|merged| merged == *base);
         if !is_checked && top.symlink_metadata().is_ok() {
-            let workspace = services.workspace.beside(folder);
-            let git = Git { workspace: &workspace, environment: &environment };
-            let now = match Snapshots::open(git, &self.store).await {
-                Ok(snapshots) => snapshots.take(Some(&self.directory)).await,
-                Err(error) => Err(error),
-            };
-            match now {
-                Ok(now) if now == *base => {}
-                Ok(_) => return Some("it has changes that are not merged".to_owned()),
-                Err(error) => return Some(error.to_string()),
+            if let Some(reason) = self.unmerged(services).await {
+                return Some(reason);
             }
             if let Err(error) = fs::write(&checked, base) {
                 return Some(format!("{} can't be written: {error}", checked.display()));
             }
         }
-        let git = Git { workspace: &services.workspace, environment: &environment };
-        if !git.remove_merged_work_tree(top).await {
-            return Some("it can't be removed".to_owned());
+        self.remove(services).await
+    }
+
+    /// The reason why it is missed if it is removed; none where all in it is merged.
+    async fn unmerged(&self, services: &EngineServices) -> Option<String> {
+        let OpenWorktree { folder, base, left_out, .. } = &self.last;
+        if !left_out.is_empty() {
+            return Some(LEFT_OUT.to_owned());
         }
-        None
+        let environment = services.gate.environment();
+        let workspace = services.workspace.beside(folder);
+        let git = Git { workspace: &workspace, environment: &environment };
+        let now = match Snapshots::open(git, &self.store).await {
+            Ok(snapshots) => snapshots.take(Some(&self.directory)).await,
+            Err(error) => Err(error),
+        };
+        match now {
+            Ok(now) if now == *base => None,
+            Ok(_) => Some("it has changes that are not merged".to_owned()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    async fn remove(&self, services: &EngineServices) -> Option<String> {
+        let environment = services.gate.environment();
+        let git = Git { workspace: &services.workspace, environment: &environment };
+        let is_removed = git.remove_merged_work_tree(&self.last.top).await;
+        (!is_removed).then(|| "it can't be removed".to_owned())
     }
 }

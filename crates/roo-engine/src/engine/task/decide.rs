@@ -152,7 +152,7 @@ fn events_of(task: &Task, input: Input, at: i64) -> Vec<Event> {
             Ok(worktree) => Event::WorktreeMade { worktree },
             Err(reason) => Event::WorktreeUnavailable { reason },
         }],
-        Input::WorktreeClosed { kept } if task.closes_worktree() => vec![Event::WorktreeClosed { kept }],
+        Input::WorktreeClosed { kept } if task.closes_worktree() => vec![task.worktree_closed(kept)],
         Input::WorktreeMade(_) | Input::WorktreeClosed { .. } => vec![],
         Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),

@@ -114,6 +114,7 @@ impl Task {
             }
             Event::MergeConflicted { files } => self.add_conflicts(files),
             Event::WorktreeClosed { kept } => self.close_worktree(kept.as_ref()),
+            Event::WorktreeUnused => self.leave_worktree(),
             Event::IntentSelected { intent, .. } => self.intents.bound = Some(intent.clone()),
             Event::ModeSwitched { change, call_id } => {
                 if change.mode.as_ref().is_some_and(|(slug, _)| *slug != self.settings.mode) {
@@ -617,6 +618,7 @@ impl Task {
                 self.context.try_again();
                 self.unsaved = None;
                 self.lifecycle.open_again();
+                self.take_worktree_up();
             }
             Lifecycle::Ended(_) => {
                 self.guard.reopen();

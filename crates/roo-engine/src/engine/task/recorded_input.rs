@@ -109,6 +109,7 @@ pub(in crate::engine) fn inputs_of(task: &Task, events: &[&Event]) -> Vec<TimedI
         | Event::MergeConflicted { .. } => timeless(ran(task, events)),
         Event::WorktreeMade { worktree } => now(Input::WorktreeMade(Ok(worktree.clone()))),
         Event::WorktreeUnavailable { reason } => now(Input::WorktreeMade(Err(reason.clone()))),
+        Event::WorktreeUnused => now(Input::WorktreeClosed { kept: None }),
         Event::WorktreeClosed { kept } => now(Input::WorktreeClosed { kept: kept.clone() }),
         Event::ToolFinished { .. } | Event::ToolRestarted { .. } | Event::CheckpointSaved { .. } => {
             let all = [ran(task, events), settled(task, events), command_ended(events), refused_unsaved()];

@@ -90,7 +90,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     let has_commands = task.ends_commands() && !task.commands.running().is_empty();
     // So does a work tree: what is in it may not be merged.
     let is_last = events.is_empty() && !has_branches && !has_commands;
-    if is_last && task.is_stopping() && task.parent.is_some() {
+    if is_last && task.is_stopping() && task.parent.is_some() && !task.closes_worktree() {
         events.push(Event::Stopped {
             state: ending.state,
             reason: ending.reason.clone(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::results::summary;
 use super::{Stage, Task};
-use crate::engine::event::{BranchWorktree, ConflictBase, EndState};
+use crate::engine::event::{BranchWorktree, ConflictBase, EndState, Event};
 use crate::policy::{PlannedEdit, PlannedMerge};
 use roo_catalog::{ToolCall, ToolName};
 use roo_model::prompts::replies;
@@ -25,6 +25,9 @@ pub(in crate::engine) enum Worktree {
     Unavailable(String),
     /// The branch works in it.
     Open(OpenWorktree),
+    /// The branch stops with its request, and has changed nothing that is not merged: it is removed, and made anew when the
+    /// branch goes on. What a kill leaves of it is replaced then.
+    Unused(OpenWorktree),
     /// The branch works in it no more.
     Closed {
         last: OpenWorktree,
@@ -50,6 +53,19 @@ pub(in crate::engine) struct OpenWorktree {
     conflicts: u32,
     /// Reason why the last attempt merged nothing.
     not_merged: Option<String>,
+    /// Something in it was not merged when the branch stopped.
+    is_needed: bool,
+}
+
+/// Purpose of closing a work tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum WorktreeClosing {
+    /// It is removed, unless something in it is not merged.
+    End,
+    /// It is found out whether something in it is not merged.
+    Look,
+    /// It is removed: nothing in it is missed.
+    Remove,
 }
 
 impl Worktree {
@@ -62,6 +78,7 @@ impl Worktree {
             left_out: vec![],
             conflicts: 0,
             not_merged: None,
+            is_needed: false,
         })
     }
 }
@@ -90,7 +107,9 @@ impl Task {
     /// The folder of a work tree that is there still.
     pub(in crate::engine) fn left_worktree(&self) -> Option<&Path> {
         match self.worktree.as_ref()? {
-            Worktree::Open(last) | Worktree::Closed { last, kept: Some(_) } => Some(&last.folder),
+            Worktree::Open(last) | Worktree::Unused(last) | Worktree::Closed { last, kept: Some(_) } => {
+                Some(&last.folder)
+            }
             Worktree::Due | Worktree::Unavailable(_) | Worktree::Closed { kept: None, .. } => None,
         }
     }
@@ -122,9 +141,34 @@ impl Task {
         self.open_worktree().is_some() && self.current_call().is_some_and(completes)
     }
 
-    /// Returns whether its work tree is to be removed now.
+    /// Returns whether its work tree is to be removed now, or looked at for that.
     pub(in crate::engine) fn closes_worktree(&self) -> bool {
-        self.has_only_worktree_left() && !self.is_interrupted()
+        (self.has_only_worktree_left() || self.puts_worktree_away()) && !self.is_interrupted()
+    }
+
+    /// Its work tree, if it is there, and what is to be done to close it.
+    pub(in crate::engine) fn worktree_closing(&self) -> Option<(&OpenWorktree, WorktreeClosing)> {
+        match self.worktree.as_ref()? {
+            Worktree::Open(last) if self.is_stopping() => Some((last, WorktreeClosing::Look)),
+            Worktree::Open(last) => Some((last, WorktreeClosing::End)),
+            Worktree::Unused(last) => Some((last, WorktreeClosing::Remove)),
+            Worktree::Due | Worktree::Unavailable(_) | Worktree::Closed { .. } => None,
+        }
+    }
+
+    /// Returns whether all is done for a stop but for its work tree. Below others it is needed as long as they are.
+    fn puts_worktree_away(&self) -> bool {
+        let is_open = match &self.worktree {
+            Some(Worktree::Open(open)) => !open.is_needed,
+            Some(Worktree::Unused(_)) => true,
+            _ => false,
+        };
+        is_open && self.is_stopping() && self.does_nothing()
+    }
+
+    fn does_nothing(&self) -> bool {
+        let has_commands = self.ends_commands() && !self.commands.running().is_empty();
+        self.in_progress().is_none() && !self.has_open_branches() && !has_commands
     }
 
     /// Returns whether it has completed and its server ended before its work tree was removed.
@@ -135,13 +179,8 @@ impl Task {
 
     /// Returns whether all is done but for its work tree.
     fn has_only_worktree_left(&self) -> bool {
-        let has_commands = self.ends_commands() && !self.commands.running().is_empty();
-        self.open_worktree().is_some()
-            && self.is_ending()
-            && !self.is_stopping()
-            && self.in_progress().is_none()
-            && !self.has_open_branches()
-            && !has_commands
+        let is_there = matches!(self.worktree, Some(Worktree::Open(_) | Worktree::Unused(_)));
+        is_there && self.is_ending() && !self.is_stopping() && self.does_nothing()
     }
 
     /// Returns whether the answer that is worked off opens more than one branch.
@@ -191,11 +230,43 @@ impl Task {
         }
     }
 
-    /// Folds that it works in its work tree no more.
-    pub(super) fn close_worktree(&mut self, kept: Option<&String>) {
-        if let Some(Worktree::Open(last)) = self.worktree.take() {
-            self.worktree = Some(Worktree::Closed { last, kept: kept.cloned() });
+    /// The event of a work tree that was closed, or looked at.
+    pub(super) fn worktree_closed(&self, kept: Option<String>) -> Event {
+        match self.worktree_closing() {
+            Some((_, WorktreeClosing::Look)) if kept.is_none() => Event::WorktreeUnused,
+            _ => Event::WorktreeClosed { kept },
         }
+    }
+
+    /// Folds that it works in its work tree no more, or, where it stops, what becomes of that.
+    pub(super) fn close_worktree(&mut self, kept: Option<&String>) {
+        let stops = self.is_stopping();
+        self.worktree = match self.worktree.take() {
+            Some(Worktree::Open(open)) if stops => {
+                Some(Worktree::Open(OpenWorktree { is_needed: true, ..open }))
+            }
+            Some(Worktree::Unused(_)) if stops => Some(Worktree::Due),
+            Some(Worktree::Open(last) | Worktree::Unused(last)) => {
+                Some(Worktree::Closed { last, kept: kept.cloned() })
+            }
+            other => other,
+        };
+    }
+
+    /// Folds that nothing in its work tree is missed.
+    pub(super) fn leave_worktree(&mut self) {
+        if let Some(Worktree::Open(last)) = self.worktree.take() {
+            self.worktree = Some(Worktree::Unused(last));
+        }
+    }
+
+    /// Folds that it goes on after a stop.
+    pub(super) fn take_worktree_up(&mut self) {
+        self.worktree = match self.worktree.take() {
+            Some(Worktree::Unused(_)) => Some(Worktree::Due),
+            Some(Worktree::Open(open)) => Some(Worktree::Open(OpenWorktree { is_needed: false, ..open })),
+            other => other,
+        };
     }
 
     /// Returns the question to the user where one conflict follows another.
@@ -213,7 +284,10 @@ impl Task {
     /// What the parent is told of the work tree beside the result; none where it is gone or there was none.
     pub(in crate::engine) fn worktree_note(&self, completed: bool) -> Option<String> {
         let (last, kept) = match self.worktree.as_ref()? {
-            Worktree::Closed { kept: None, .. } | Worktree::Due | Worktree::Unavailable(_) => return None,
+            Worktree::Closed { kept: None, .. }
+            | Worktree::Due
+            | Worktree::Unused(_)
+            | Worktree::Unavailable(_) => return None,
             Worktree::Closed { last, kept: Some(kept) } => (last, Some(kept.as_str())),
             Worktree::Open(last) => (last, None),
         };

@@ -553,6 +553,9 @@ fn what_runs_and_waits_when_a_request_is_stopped_comes_to_an_end() {
     assert!(!sim.tree.root().state().is_final(), "a command comes to its own end");
     assert!(sim.task(&branches[1]).question().is_none(), "nobody is asked any more");
     sim.input(&branches[0], Input::ToolDone(done()));
+    assert!(!sim.tree.root().state().is_final(), "it is found out what is in a worktree");
+    assert_eq!(wanted(sim.task(&branches[2])), Some(Effect::CloseWorktree));
+    sim.input(&branches[2], Input::WorktreeClosed { kept: Some("it has changes".into()) });
     assert_eq!(sim.tree.root().state(), TaskState::Cancelled);
     let statuses =
         |sim: &Sim, id: &TaskId| sim.results(id).iter().map(|(status, _)| *status).collect::<Vec<_>>();
@@ -742,6 +745,44 @@ fn calls_that_are_not_run_as_a_request_stops_may_be_made_when_it_goes_on() {
         matches!(&record.event, Event::ToolFinished { result, .. } if result.text == replies::cancelled())
     });
     assert!(told, "what has ended for good does not go on");
+}
+
+#[test]
+fn a_branch_that_stops_gives_up_a_worktree_in_which_nothing_is_missed_and_gets_another_one() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["Apart", "Apart too"]);
+    sim.input(&branches[0], made("/w/1"));
+    sim.input(&branches[1], made("/w/2"));
+    sim.input(&root(), Input::Stop);
+    for branch in &branches {
+        assert_eq!(wanted(sim.task(branch)), Some(Effect::CloseWorktree));
+        sim.input(branch, Input::WorktreeClosed { kept: None });
+        assert_eq!(
+            wanted(sim.task(branch)),
+            Some(Effect::CloseWorktree),
+            "it is recorded before it is removed"
+        );
+    }
+    sim.input(&branches[0], Input::WorktreeClosed { kept: None });
+    // The other one is not removed any more.
+    let length = sim.log.len();
+    sim.killed_at(length);
+    assert_eq!(sim.tree.root().state(), TaskState::Cancelled);
+    replay(&root(), &sim.log).unwrap();
+    let is_of_now =
+        |record: &Record<Event>| matches!(record.event, Event::WorktreeUnused | Event::WorktreeClosed { .. });
+    let stop = sim.log.iter().position(is_of_now).unwrap();
+    let mut old = sim.log[..stop].to_vec();
+    old.extend(sim.log.iter().filter(|record| matches!(record.event, Event::Stopped { .. })).cloned());
+    replay(&root(), &old).unwrap();
+
+    sim.input(&root(), Input::Resume);
+    for branch in &branches {
+        assert_eq!(wanted(sim.task(branch)), Some(Effect::MakeWorktree));
+        sim.input(branch, made("/w/3"));
+        assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })));
+    }
+    replay(&root(), &sim.log).unwrap();
 }
 
 fn judged(sim: &Sim, id: &TaskId) -> PolicyDecision {
