@@ -129,6 +129,7 @@ fn events() -> Vec<Record<Event>> {
                 withheld: None,
                 recorded: vec![],
                 exit_code: None,
+                circle: None,
             },
         ];
         let first = records.len() as u64 + 1;

@@ -389,7 +389,7 @@ fn setup_asks_for_the_address_where_no_server_listens() {
 #[test]
 fn setup_asks_again_for_an_address_that_is_none_or_another_servers() {
     let runtime = Runtime::new().unwrap();
-    let page = Answer::status(404, &[], "no such page".to_owned());
+    let page = Answer::status(404, &[], "no such page");
     let (mut server, url) = serve(&runtime, [page, listed(&["m"]), listed(&["m"]), hello()]);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let project = Project::new(&[]);
