@@ -216,7 +216,7 @@ async fn each_of_many_private_copies_is_shown_again() {
     let substitutes = names.iter().map(substitute).collect();
     let confinement = Confinement { substitutes, ..fixture.confinement() };
     let line = "touch src/ready; while ! [ -e src/go ]; do sleep 0.01; done; \
-                for r in src/r*; do echo own >>$r/.git/config || echo failed; done";
+                for r in src/r[0-9]*; do echo own >>$r/.git/config || echo failed; done";
     let act = || names.iter().for_each(|name| SAVES[0].1(&fixture.at(name).join(".git/config"), "mine\n"));
     assert_eq!(meanwhile(&fixture, line, &confinement, act).await, "");
     for name in &names {
