@@ -10,7 +10,9 @@ use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, terminal};
 use crate::daemon::relay_stream;
-use crate::server::{Connection, ConnectionKind, LeftRequests, SharedEngines, Sharing, serve_connection};
+use crate::server::{
+    Connection, ConnectionKind, InterruptedRequests, SharedEngines, Sharing, serve_connection,
+};
 use crate::web::{Connect, WebServer};
 
 /// Serves until a signal.
@@ -22,7 +24,7 @@ pub(super) async fn web(common: Common, web: Web) -> Result<Ending, CliError> {
     let server =
         server.map_err(|error| CliError::Usage(format!("can't listen at {}: {error}", web.listen)))?;
     let address = server.page_address().lasting();
-    let engines = Arc::new(SharedEngines::new(LeftRequests::none()));
+    let engines = Arc::new(SharedEngines::new(InterruptedRequests::none()));
     let cancel = CancellationToken::new();
     let folders = vec![context.folder.clone()];
     let connect = match web.daemon {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::environment::SessionEnvironment;
 use super::handshake::{Answer, Build, DaemonStatus, Hello, RequestStatus, Wish, read_line, write_line};
 use super::place::{DaemonPlace, PlaceError, is_lock_at, lock_within};
-use crate::server::{Connection, LeftRequests, LiveRequest, SharedEngines, Sharing, serve_connection};
+use crate::server::{Connection, InterruptedRequests, LiveRequest, SharedEngines, Sharing, serve_connection};
 use roo_engine::engine::clock::{Clock, SystemClock};
 use roo_formats::config::Directories;
 use roo_protocol::ids::{Digest, TaskId};
@@ -80,7 +80,7 @@ pub(crate) async fn run(
         key: Digest::of(&address.key),
         environment: environment.digest(),
         directories,
-        shared: Arc::new(SharedEngines::new(LeftRequests::new(address.place.marks()))),
+        shared: Arc::new(SharedEngines::new(InterruptedRequests::new(address.place.marks()))),
         since: SystemClock.now(),
         clients: watch::Sender::new(0),
         end: CancellationToken::new(),

@@ -9,7 +9,7 @@ use super::environment::SessionEnvironment;
 use super::handshake::{Answer, Build, DaemonStatus, Hello, Wish, read_line};
 use super::place::DaemonPlace;
 use super::reconnect::{in_time, listens_again};
-use crate::server::LeftRequests;
+use crate::server::InterruptedRequests;
 use roo_formats::config::Directories;
 use roo_protocol::ids::TaskId;
 
@@ -94,7 +94,7 @@ impl Watcher {
 pub(crate) async fn find_resumed(directories: &Directories) -> Result<Vec<FoundDaemon>, ConnectionError> {
     let environment = SessionEnvironment::new(std::env::vars_os());
     let place = DaemonPlace::new(directories, &environment);
-    if LeftRequests::are_in(&place.marks()) {
+    if InterruptedRequests::are_in(&place.marks()) {
         in_time(start(&place, &environment)).await?;
     }
     let mut found = find_all(directories).await?;

@@ -18,16 +18,16 @@ const UNFINISHED: &str = ".";
 
 /// The marks of one process, and those that the one before it left.
 #[derive(Debug)]
-pub(crate) struct LeftRequests {
+pub(crate) struct InterruptedRequests {
     /// None where nothing is marked.
     folder: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<Marks>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Marks {
     /// Requests that a process was killed with, and that nobody has gone on with.
-    left: BTreeMap<TaskId, Mark>,
+    left: BTreeMap<TaskId, RunningMark>,
     /// Those that this process is about to go on with by itself.
     resuming: BTreeSet<TaskId>,
 }
@@ -35,8 +35,8 @@ struct State {
 /// How a request runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Mark {
-    pub(super) engine: EngineMark,
+pub(super) struct RunningMark {
+    pub(super) engine: EngineKey,
     /// What was said of settings beside the file.
     pub(super) said: SaidSettings,
     /// True if an editor was connected, which may come back with unsaved text.
@@ -46,7 +46,7 @@ pub(super) struct Mark {
 /// The engine in which a request is under way: only the same one may go on with it unasked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EngineMark {
+pub(super) struct EngineKey {
     pub(super) folders: Vec<PathBuf>,
     pub(super) settings_file: PathBuf,
     /// A digest of the settings that count there.
@@ -56,16 +56,16 @@ pub(super) struct EngineMark {
 }
 
 /// Requests that were left in one engine.
-pub(super) struct LeftTogether {
-    pub(super) mark: Mark,
+pub(super) struct InterruptedGroup {
+    pub(super) mark: RunningMark,
     pub(super) requests: Vec<TaskId>,
 }
 
-impl LeftRequests {
+impl InterruptedRequests {
     /// Marks in this folder, which is the user's alone and is made when it is needed. What is there was left by the process
     /// before. Reads the disk.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        let state = State { left: read_all(&folder), resuming: BTreeSet::new() };
+        let state = Marks { left: read_all(&folder), resuming: BTreeSet::new() };
         Self { folder: Some(folder), state: Mutex::new(state) }
     }
 
@@ -80,7 +80,7 @@ impl LeftRequests {
     }
 
     /// Marks a request as being under way. A failure is logged: the request goes on, and is not resumed unasked.
-    pub(super) async fn mark(&self, request: &TaskId, mark: &Mark) {
+    pub(super) async fn mark(&self, request: &TaskId, mark: &RunningMark) {
         let Some(folder) = self.folder.clone() else { return };
         // Plain values always become JSON.
         let (name, bytes) = (request.to_string(), serde_json::to_vec(mark).unwrap_or_default());
@@ -102,25 +102,27 @@ impl LeftRequests {
     }
 
     /// This process is about to go on with all that were left. Returns them by their engines.
-    pub(super) fn begin_resuming(&self) -> Vec<LeftTogether> {
+    pub(super) fn begin_resuming(&self) -> Vec<InterruptedGroup> {
         let mut state = self.state();
         state.resuming = state.left.keys().cloned().collect();
-        let mut together: Vec<LeftTogether> = Vec::new();
+        let mut together: Vec<InterruptedGroup> = Vec::new();
         for (request, mark) in &state.left {
             match together.iter_mut().find(|left| left.mark.engine == mark.engine) {
                 Some(left) => {
                     left.requests.push(request.clone());
                     left.mark.has_editor |= mark.has_editor;
                 }
-                None => together.push(LeftTogether { mark: mark.clone(), requests: vec![request.clone()] }),
+                None => {
+                    together.push(InterruptedGroup { mark: mark.clone(), requests: vec![request.clone()] })
+                }
             }
         }
         together
     }
 
     /// The requests that were left in this engine. Whoever gets them goes on with them and says so by
-    /// [`LeftRequests::settle`]; nobody else gets them.
-    pub(super) fn take_in(&self, engine: &EngineMark) -> Vec<TaskId> {
+    /// [`InterruptedRequests::settle`]; nobody else gets them.
+    pub(super) fn take_in(&self, engine: &EngineKey) -> Vec<TaskId> {
         let mut state = self.state();
         let (taken, left): (BTreeMap<_, _>, _) =
             std::mem::take(&mut state.left).into_iter().partition(|(_, mark)| mark.engine == *engine);
@@ -159,7 +161,7 @@ impl LeftRequests {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Marks> {
         // Every change under the lock is complete or not begun.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +178,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::rename(unfinished, folder.join(name))
 }
 
-fn read_all(folder: &Path) -> BTreeMap<TaskId, Mark> {
+fn read_all(folder: &Path) -> BTreeMap<TaskId, RunningMark> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let left = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok().filter(|name| !name.starts_with(UNFINISHED))?;
@@ -195,15 +197,15 @@ mod tests {
 
     use super::*;
 
-    fn mark(folder: &str, settings: &str) -> Mark {
-        let engine = EngineMark {
+    fn mark(folder: &str, settings: &str) -> RunningMark {
+        let engine = EngineKey {
             folders: vec![folder.into()],
             settings_file: "/c/config.yaml".into(),
             settings: Digest::of(settings),
             is_trusted: true,
         };
         let options = json!({ "roo": { "mode": "code" } });
-        Mark { engine, said: SaidSettings { options, ..SaidSettings::default() }, has_editor: false }
+        RunningMark { engine, said: SaidSettings { options, ..SaidSettings::default() }, has_editor: false }
     }
 
     fn id(name: &str) -> TaskId {
@@ -214,8 +216,8 @@ mod tests {
     async fn what_was_left_is_taken_once_and_by_the_same_engine_alone() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("marks");
-        let process = LeftRequests::new(folder.clone());
-        assert!(!LeftRequests::are_in(&folder));
+        let process = InterruptedRequests::new(folder.clone());
+        assert!(!InterruptedRequests::are_in(&folder));
         let engine = mark("/w", "s");
         process.mark(&id("one"), &engine).await;
         process.mark(&id("other"), &mark("/w", "laxer")).await;
@@ -227,9 +229,9 @@ mod tests {
         fs::write(folder.join("cut"), "{\"engine\":").unwrap();
         fs::copy(folder.join("one"), folder.join(".half")).unwrap();
 
-        assert!(LeftRequests::are_in(&folder));
-        let next = LeftRequests::new(folder.clone());
-        let untrusted = EngineMark { is_trusted: false, ..engine.engine.clone() };
+        assert!(InterruptedRequests::are_in(&folder));
+        let next = InterruptedRequests::new(folder.clone());
+        let untrusted = EngineKey { is_trusted: false, ..engine.engine.clone() };
         assert_eq!(next.take_in(&untrusted), []);
         assert_eq!(next.take_in(&mark("/elsewhere", "s").engine), []);
         assert_eq!(next.take_in(&engine.engine), [id("one")]);
@@ -241,13 +243,13 @@ mod tests {
     #[tokio::test]
     async fn what_a_process_is_about_to_go_on_with_is_told_until_it_does_or_does_not() {
         let directory = tempfile::tempdir().unwrap();
-        let process = LeftRequests::new(directory.path().join("marks"));
+        let process = InterruptedRequests::new(directory.path().join("marks"));
         let engine = mark("/w", "s");
         process.mark(&id("a"), &engine).await;
-        process.mark(&id("b"), &Mark { has_editor: true, ..engine.clone() }).await;
+        process.mark(&id("b"), &RunningMark { has_editor: true, ..engine.clone() }).await;
         process.mark(&id("c"), &mark("/v", "s")).await;
 
-        let next = LeftRequests::new(directory.path().join("marks"));
+        let next = InterruptedRequests::new(directory.path().join("marks"));
         assert_eq!(next.resuming(), []);
         let together = next.begin_resuming();
         let told: Vec<_> =

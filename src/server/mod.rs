@@ -21,7 +21,7 @@ mod documents;
 mod editor;
 mod handlers;
 mod intake;
-mod left_requests;
+mod interrupted_requests;
 mod lifecycle;
 mod line_hover;
 mod mcp_servers;
@@ -53,7 +53,7 @@ use roo_protocol::error::{ErrorData, ErrorKind};
 use roo_protocol::ids::TaskId;
 
 pub(crate) use documents::TextSync;
-pub(crate) use left_requests::LeftRequests;
+pub(crate) use interrupted_requests::InterruptedRequests;
 pub use lifecycle::serve_stdio;
 pub(crate) use lifecycle::{Connection, serve_connection};
 pub(crate) use shared_engines::{ConnectionKind, LiveRequest, SharedEngines, Sharing};

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tower_lsp::jsonrpc::Error;
 
 use super::failure;
-use super::left_requests::{EngineMark, LeftRequests, LeftTogether, Mark};
+use super::interrupted_requests::{EngineKey, InterruptedGroup, InterruptedRequests, RunningMark};
 use super::services::{WorkspaceOpening, WorkspaceServices, open_customization};
 use super::subscription::Requests;
 use crate::live_settings::{Configured, LiveSettings};
@@ -46,7 +46,7 @@ pub(crate) struct SharedEngines {
     openings: Mutex<HashMap<EnginePlace, Arc<tokio::sync::Mutex<()>>>>,
     /// Work that no connection waits for: engines end that nobody needs, requests are resumed.
     background: TaskTracker,
-    left: Arc<LeftRequests>,
+    left: Arc<InterruptedRequests>,
     /// Counts what happens in requests.
     activity: watch::Sender<u64>,
     /// No request goes on by itself any more.
@@ -74,10 +74,10 @@ impl EnginePlace {
     }
 
     /// The mark of an engine here, with the settings and the trust that count now. Reads the disk.
-    async fn mark(&self, services: &WorkspaceServices) -> EngineMark {
+    async fn mark(&self, services: &WorkspaceServices) -> EngineKey {
         let customization = Arc::clone(&services.customization);
         let is_trusted = tokio::task::spawn_blocking(move || customization.is_trusted()).await;
-        EngineMark {
+        EngineKey {
             folders: self.folders.clone(),
             settings_file: self.settings_file.clone(),
             settings: digest_of(&services.settings.newest()),
@@ -207,7 +207,7 @@ pub(crate) struct LiveRequest {
 
 impl SharedEngines {
     /// No engines yet. `left` tells which requests a process was killed with.
-    pub(crate) fn new(left: LeftRequests) -> Self {
+    pub(crate) fn new(left: InterruptedRequests) -> Self {
         Self {
             engines: Mutex::default(),
             openings: Mutex::default(),
@@ -232,8 +232,13 @@ impl SharedEngines {
     }
 
     /// Goes on with the requests that were left in one engine. The same settings are put together from what was said then.
-    async fn resume_together(&self, left: &LeftTogether, directories: Directories, clock: Arc<dyn Clock>) {
-        let LeftTogether { mark: Mark { engine, said, has_editor }, requests } = left;
+    async fn resume_together(
+        &self,
+        left: &InterruptedGroup,
+        directories: Directories,
+        clock: Arc<dyn Clock>,
+    ) {
+        let InterruptedGroup { mark: RunningMark { engine, said, has_editor }, requests } = left;
         let directories = Directories { settings_file: Some(engine.settings_file.clone()), ..directories };
         let (wanted, options, workspace) = (engine.clone(), said.options.clone(), said.workspace.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -291,7 +296,7 @@ impl SharedEngines {
 
     /// Goes on with the requests that were left in this engine, if its user wants that, and that have not ended since. Who looks
     /// at one of the others finds it interrupted.
-    async fn resume_in(&self, engine: &EngineMark, services: &WorkspaceServices) {
+    async fn resume_in(&self, engine: &EngineKey, services: &WorkspaceServices) {
         let resumes = services.settings.newest().settings.daemon.resume_after_crash;
         for request in self.left.take_in(engine) {
             let resumed = match resumes && !self.ending.is_cancelled() {
@@ -440,7 +445,7 @@ impl SharedEngines {
                             Some(_) => {
                                 let engine = place.mark(&services).await;
                                 let said = services.settings.newest().said();
-                                let mark = Mark { engine, said, has_editor: members.has_editor() };
+                                let mark = RunningMark { engine, said, has_editor: members.has_editor() };
                                 if marked.as_ref() != Some(&mark) {
                                     left.mark(follower.root(), &mark).await;
                                     marked = Some(mark);
@@ -636,10 +641,10 @@ async fn resume_unasked(engine: &Engine, request: &TaskId) -> Result<bool, Engin
 
 /// The mark of an engine as it would be opened now; none where its folders or settings can't be used. Reads the disk.
 fn engine_as_it_is(
-    wanted: &EngineMark,
+    wanted: &EngineKey,
     configured: &Configured,
     directories: &Directories,
-) -> Option<EngineMark> {
+) -> Option<EngineKey> {
     let are_there =
         |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real == *folder && real.is_dir());
     if configured.fault.is_some() || !wanted.folders.iter().all(are_there) {
@@ -647,7 +652,7 @@ fn engine_as_it_is(
     }
     let (customization, _) = open_customization(wanted.folders.clone(), directories.clone()).ok()?;
     let is_trusted = customization.is_trusted();
-    Some(EngineMark { settings: digest_of(configured), is_trusted, ..wanted.clone() })
+    Some(EngineKey { settings: digest_of(configured), is_trusted, ..wanted.clone() })
 }
 
 /// The newest state of a request's own task that these events tell.
@@ -706,7 +711,7 @@ mod tests {
     async fn a_workspace_that_is_slow_to_open_keeps_only_its_own_clients_waiting() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let shared = Arc::new(SharedEngines::new(LeftRequests::new(root.join("marks"))));
+        let shared = Arc::new(SharedEngines::new(InterruptedRequests::new(root.join("marks"))));
         let join = |workspace| shared.join(opening(&root, workspace), editor(), ConnectionKind::Editor);
         let slow = opening(&root, "slow");
         let turn = shared
@@ -728,7 +733,7 @@ mod tests {
     async fn a_terminal_is_no_editor_among_those_that_share_an_engine() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let shared = Arc::new(SharedEngines::new(LeftRequests::new(root.join("marks"))));
+        let shared = Arc::new(SharedEngines::new(InterruptedRequests::new(root.join("marks"))));
         let join = async |kind| shared.join(opening(&root, "w"), editor(), kind).await.unwrap();
         let (_, first) = join(ConnectionKind::Editor).await;
         let (_, terminal) = join(ConnectionKind::Terminal).await;
