@@ -202,9 +202,14 @@ fn an_editor_that_comes_later_is_asked_what_waits() {
     let same = late.popup();
     assert!(same["params"]["message"].as_str().unwrap().contains("Which?"), "{same}");
     late.reply(&same, json!({ "title": "this" }));
-    one.wait_for("the end of the popup", |message| message["method"] == "$/cancelRequest");
+    let (mut is_withdrawn, mut is_completed) = (false, false);
+    one.wait_for("the end of the popup and of the request", move |message| {
+        is_withdrawn |= message["method"] == "$/cancelRequest";
+        let said = message["params"]["message"].as_str().unwrap_or_default();
+        is_completed |= said.contains("completed: Answered.");
+        is_withdrawn && is_completed
+    });
     one.reply(&popup, Value::Null);
-    one.message("completed: Answered.");
     late.message("completed: Answered.");
     assert!(late.popups.is_empty(), "it is asked once");
     assert_eq!((one.shut_down(), late.shut_down()), (0, 0));
