@@ -46,7 +46,7 @@ const LET_DELEGATE: &str = "Yes, let them delegate";
 const NO_DELEGATION: &str = "No";
 /// Time that an interrupted request has to go on before its user is told that it is interrupted: whoever answers or resumes it
 /// brings it to life by that.
-const INTERRUPTED: Duration = Duration::from_secs(1);
+const RESUME_GRACE: Duration = Duration::from_secs(1);
 /// No id of a task's question.
 const TRUST_ID: &str = "trust";
 
@@ -487,7 +487,7 @@ impl Delivery {
         self.interrupted.insert(root.clone(), message);
         let notices = self.notices.clone();
         self.session.spawn(async move {
-            tokio::time::sleep(INTERRUPTED).await;
+            tokio::time::sleep(RESUME_GRACE).await;
             // Both ends live as long as the session.
             let _ = notices.send(Notice::Interrupted(root));
         });

@@ -1452,16 +1452,23 @@ mod plain {
         }
     }
 
-    #[test]
-    fn whoever_answers_an_interrupted_task_is_not_told_to_resume_it() {
+    /// A task that waited for an approval when its server was killed, and a client of the next server.
+    fn interrupted_write() -> (Home, Client) {
         let home = Home::playing(WRITES);
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
         client.popup();
         client.kill();
-        let mut client = Client::start(&home, Options::plain());
+        let client = Client::start(&home, Options::plain());
+        (home, client)
+    }
+
+    #[test]
+    fn whoever_answers_an_interrupted_task_is_not_told_to_resume_it() {
+        let (_home, mut client) = interrupted_write();
         client.command("roo.deny", Value::Null);
         client.message("completed: Refused.");
+        // The server tells of an interruption a second later, if the task still waits then.
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         client.command("roo.status", Value::Null);
         let told = client.seen.iter().filter_map(|message| message["params"]["message"].as_str());
@@ -1471,12 +1478,7 @@ mod plain {
 
     #[test]
     fn an_interrupted_task_is_resumed_by_a_command() {
-        let home = Home::playing(WRITES);
-        let mut client = Client::start(&home, Options::plain());
-        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
-        client.popup();
-        client.kill();
-        let mut client = Client::start(&home, Options::plain());
+        let (_home, mut client) = interrupted_write();
         client.command("roo.status", Value::Null);
         // Whoever answers wants it to go on.
         let answered = client.command("roo.approve", Value::Null);
@@ -1484,12 +1486,7 @@ mod plain {
         client.message("completed: Written.");
         assert_eq!(client.shut_down(), 0);
 
-        let home = Home::playing(WRITES);
-        let mut client = Client::start(&home, Options::plain());
-        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
-        client.popup();
-        client.kill();
-        let mut client = Client::start(&home, Options::plain());
+        let (_home, mut client) = interrupted_write();
         client.command("roo.resume", Value::Null);
         let popup = client.popup();
         client.reply(&popup, json!({ "title": "Allow" }));

@@ -53,7 +53,7 @@ struct Count {
 enum LeftOut {
     /// Its folder is not on this machine: nothing here could go on with it.
     NoFolder(String),
-    /// Something that can be mended.
+    /// Something that the user can fix.
     Other(String),
 }
 

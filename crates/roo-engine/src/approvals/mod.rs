@@ -341,6 +341,12 @@ mod tests {
         StandingRules { workspace: RuleFile::from_file(file, "r"), user: None }
     }
 
+    /// The rules that are in effect, with their ids.
+    fn texts(rules: &StandingRules) -> Vec<String> {
+        let rules = rules.in_effect().unwrap().into_iter();
+        rules.map(|rule| format!("{} {}", rule.rule_id, rule.text)).collect()
+    }
+
     #[test]
     fn a_loss_of_power_or_a_full_disk_leaves_the_old_rules_or_the_new_ones() {
         let changes: [Change; 2] =
@@ -440,14 +446,7 @@ mod tests {
         assert_eq!(rules.in_effect().unwrap().len(), 1);
         rules.add(RuleVerdict::Allow, command(&["make"]), "nvim", 2).unwrap();
         rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 3).unwrap();
-        let in_effect = || -> Vec<String> {
-            rules
-                .in_effect()
-                .unwrap()
-                .into_iter()
-                .map(|rule| format!("{} {}", rule.rule_id, rule.text))
-                .collect()
-        };
+        let in_effect = || texts(&rules);
         let (make, edits) = ("r2 Always allow `make`", "r3 Always deny edits of this workspace's files");
         assert_eq!(
             (in_effect(), rules.notice()),
@@ -485,14 +484,6 @@ mod tests {
         let kept = std::fs::read(earlier.join("rules.json")).unwrap();
         old.extend(serde_json::from_slice::<Vec<serde_json::Value>>(&kept).unwrap());
         let kept = serde_json::to_vec(&old).unwrap();
-        let texts = |rules: &StandingRules| -> Vec<String> {
-            rules
-                .in_effect()
-                .unwrap()
-                .into_iter()
-                .map(|rule| format!("{} {}", rule.rule_id, rule.text))
-                .collect()
-        };
         let (make, edits) = ("Always allow `make`", "Always deny edits of this workspace's files");
 
         // The same directory under another name, which has a rule of its own by now.
