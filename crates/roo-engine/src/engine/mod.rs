@@ -35,7 +35,6 @@ mod journal;
 mod rate_limits;
 mod replay;
 mod reporter;
-mod restore_plan;
 mod services;
 pub mod task;
 pub mod tree;
