@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::EngineError;
 use super::actor_message::{ActorMessage, Command, Reply, Report, RestoreFailure, RestoreOrder};
 use super::audit;
 use super::checkpoints;
@@ -26,12 +27,13 @@ use super::effects;
 use super::event::Event;
 use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
+use super::registry::{Passing, Registry};
 use super::reporter::Reporter;
 use super::services::{CurrentServices, EngineServices};
 use super::task::{self, Answered, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::worktrees;
-use super::{EngineError, Passing, Registry};
+
 use crate::hooks::EventName;
 use crate::policy::Permit;
 use crate::tool_run::{BackgroundCommands, ForegroundControl, Outcome, StopReason, TaskBrowser};

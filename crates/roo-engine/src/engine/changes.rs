@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::event::Event;
+use super::log_fold::read_tree;
 use super::tree::Tree;
-use super::{Engine, EngineError, audit, read_tree};
+use super::{Engine, EngineError, audit};
 use crate::policy::RestoreEdits;
 use crate::tool_run::{RecordedLines, RequestChanges, RequestDiff};
 use roo_durable::RequestDirectory;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use super::read_tree;
+use super::log_fold::read_tree;
 use roo_durable::disk::FileStamp;
 use roo_durable::{History, RequestDirectory, StoreError, WorkspaceDirectory};
 use roo_protocol::ids::{TaskId, Urid};

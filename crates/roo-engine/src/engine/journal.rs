@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::event::Event;
-use super::forks::as_own;
+use super::shared_records::as_own;
 use roo_durable::{Record, RequestDirectory, StoreError};
 use roo_protocol::event::{DegradedUntil, Event as WireEvent, EventParams};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::event::{AnswerWords, Event};
-use super::forks::as_own;
+use super::shared_records::as_own;
 use super::task::{self, Input, Task, TimedInput};
 use super::tree::{Fact, Tree};
 use roo_durable::Record;

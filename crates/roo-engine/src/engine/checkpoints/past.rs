@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::saved_changes::{self, LoadedContents};
 use crate::engine::event::{ConversationCut, Event, Restore};
+use crate::engine::log_fold::{fold_log, state};
 use crate::engine::task::Task;
 use crate::engine::tree::Tree;
-use crate::engine::{Engine, EngineError, fold_log, state};
+use crate::engine::{Engine, EngineError};
 use crate::tool_run::{SavedContent, SavedFile};
 use roo_durable::{Record, RequestDirectory};
 use roo_model::prompts;

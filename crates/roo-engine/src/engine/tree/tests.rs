@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::event::BranchWorktree;
-use crate::engine::forks::as_own;
 use crate::engine::replay::{Replayed, replay};
+use crate::engine::shared_records::as_own;
 use crate::engine::task::{Choice, CompactionOutcome, Effect, Gathered, Remedy, SamplingTally, wanted};
 use crate::policy::{
     AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PlannedFile, PlannedMerge, PlannedPatch,
