@@ -19,7 +19,7 @@ const DIRECTORY: &str = "index";
 const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
 
 /// The longest time that an endpoint may have a request wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The index of a workspace. Nothing is read or made by that.
 pub(crate) fn code_index(parts: &WorkspaceParts) -> CodeIndex {
@@ -78,7 +78,7 @@ impl Endpoint {
             let Some(wait) = waits.next().filter(|_| may_pass) else {
                 return Err(without_stop(&error.to_string()));
             };
-            tokio::time::sleep(error.kind.retry_after().unwrap_or(*wait).min(LONGEST_WAIT)).await;
+            tokio::time::sleep(error.kind.retry_after().unwrap_or(*wait).min(MAX_WAIT)).await;
         }
     }
 }

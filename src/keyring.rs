@@ -15,7 +15,7 @@ const PROGRAM: &str = "secret-tool";
 /// Time limit: the user may have to unlock the keyring.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The longest secret, in bytes: the program keeps no more of it.
-pub(crate) const LONGEST: usize = 8191;
+pub(crate) const MAX_SECRET_BYTES: usize = 8191;
 
 /// Reasons why the keyring could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl KeyringItem {
 
     /// Reads the secret; none if there is none.
     pub(crate) async fn read(&self) -> Result<Option<String>, KeyringError> {
-        let output = self.run(&["lookup"], "", LONGEST as u64 + 1).await?;
+        let output = self.run(&["lookup"], "", MAX_SECRET_BYTES as u64 + 1).await?;
         // Without words the program says that there is none; what it fails with, it names.
         match failure(&output) {
             None => match String::from_utf8(output.stdout) {
@@ -72,7 +72,7 @@ impl KeyringItem {
 
     /// Puts a secret in the place of the one that is there.
     pub(crate) async fn store(&self, secret: &str) -> Result<(), KeyringError> {
-        if secret.len() > LONGEST {
+        if secret.len() > MAX_SECRET_BYTES {
             return Err(KeyringError::TooLong);
         }
         let output = self.run(&["store", "--label", &self.label], secret, 0).await?;

@@ -12,7 +12,7 @@ use super::endpoint::{Endpoint, Request};
 use super::program::{Home, Running};
 
 /// Longest body that the endpoint takes, in bytes.
-pub const LONGEST_BODY: usize = 800_000;
+pub const MAX_BODY_BYTES: usize = 800_000;
 /// What only requests for a summary say.
 const SUMMARY: &[u8] = b"You summarise the work of a coding agent";
 /// Number of different files.
@@ -64,7 +64,7 @@ impl LongConversation {
                 // Its text needs to be no call.
                 let text = Call { name: "summary", parameters: &[("state", "The files so far are read.")] };
                 request.answer(&response(self.wire, Protocol::Xml, 0, &text, DELTA))?;
-            } else if request.body.len() <= LONGEST_BODY {
+            } else if request.body.len() <= MAX_BODY_BYTES {
                 self.longest = self.longest.max(request.body.len());
                 return Ok(request);
             } else {

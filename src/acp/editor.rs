@@ -33,7 +33,7 @@ use super::client::Client;
 use crate::masking::Mask;
 
 /// The largest file that the client is asked for, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Time limit for the text of a file.
 const TEXT: Duration = Duration::from_secs(5);
 /// Time for which a client isn't asked that took longer.
@@ -389,7 +389,7 @@ async fn on_disk(path: &Path) -> OnDisk {
         let changed = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
         // Before the text: what is written in between counts as later.
         let changed_at = changed(&path);
-        match read_regular(&path, LARGEST) {
+        match read_regular(&path, MAX_FILE_BYTES) {
             Ok(text) if !text.starts_with('\u{feff}') => {
                 OnDisk { text: DiskText::Text(text), changed: changed_at }
             }

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 
 /// The longest line that is read, in bytes.
-const LONGEST: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// What is handed on in place of a line that can't be read: it is answered as what it is, no message.
 const UNREADABLE: &str = "(a line that is longer than 64 MiB, or not UTF-8)";
 /// The most lines that wait for the client while more are made.
-const MOST_WAITING: u64 = 64;
+const MAX_WAITING_LINES: u64 = 64;
 
 /// The lines of an input. Blank ones are left out. `over` is dropped at its end.
 pub(super) fn incoming(
@@ -63,7 +63,7 @@ async fn next_line(
             Some(end) => (&read[..end], end + 1),
             None => (read, read.len()),
         };
-        is_too_long |= line.len() + part.len() > LONGEST;
+        is_too_long |= line.len() + part.len() > MAX_LINE_BYTES;
         match is_too_long {
             true => line = Vec::new(),
             false => line.extend_from_slice(part),
@@ -92,7 +92,7 @@ impl Backlog {
 
     /// Waits until the client has read most of what was sent.
     pub(super) async fn drained(&self) {
-        let goal = self.queued.load(Ordering::SeqCst).saturating_sub(MOST_WAITING);
+        let goal = self.queued.load(Ordering::SeqCst).saturating_sub(MAX_WAITING_LINES);
         // The sender is here.
         let _ = self.written.subscribe().wait_for(|written| *written >= goal).await;
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_skipped_to_its_end() {
-        let mut input = vec![b'x'; LONGEST + 1];
+        let mut input = vec![b'x'; MAX_LINE_BYTES + 1];
         input.extend_from_slice(b"\n{}\n");
         assert_eq!(lines(Box::leak(input.into_boxed_slice())).await, [UNREADABLE, "{}"]);
     }
@@ -145,7 +145,7 @@ mod tests {
         let (near, far) = tokio::io::duplex(8);
         let backlog = Arc::new(Backlog::default());
         let mut sink = Box::pin(outgoing(near, Arc::clone(&backlog)));
-        for _ in 0..MOST_WAITING {
+        for _ in 0..MAX_WAITING_LINES {
             backlog.add();
         }
         backlog.drained().now_or_never().expect("some may wait");

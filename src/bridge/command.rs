@@ -4,7 +4,7 @@ use roo_protocol::ids::{ApprovalId, Digest};
 use serde::Deserialize;
 
 /// The largest message, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// What is said to an instance.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -74,7 +74,7 @@ pub(super) struct Verdict {
 /// Reasons why a message is no command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InvalidCommand {
-    #[error("the message has {0} bytes; the most are {LARGEST}")]
+    #[error("the message has {0} bytes; the most are {MAX_MESSAGE_BYTES}")]
     TooLarge(usize),
     #[error("the message can't be read: {0}")]
     Format(#[from] serde_json::Error),
@@ -82,7 +82,7 @@ pub(super) enum InvalidCommand {
 
 /// Reads a command.
 pub(super) fn parse<'m, C: Deserialize<'m>>(message: &'m [u8]) -> Result<C, InvalidCommand> {
-    if message.len() > LARGEST {
+    if message.len() > MAX_MESSAGE_BYTES {
         return Err(InvalidCommand::TooLarge(message.len()));
     }
     Ok(serde_json::from_slice(message)?)
@@ -123,7 +123,7 @@ mod tests {
         {
             assert!(parse::<InstanceCommand>(message).is_err());
         }
-        let large = vec![b' '; LARGEST + 1];
+        let large = vec![b' '; MAX_MESSAGE_BYTES + 1];
         assert!(matches!(parse::<InstanceCommand>(&large), Err(InvalidCommand::TooLarge(_))));
     }
 }

@@ -27,7 +27,7 @@ use roo_text::{diff, render};
 use roo_workspace::Workspace;
 
 /// The largest cassette, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_CASSETTE_BYTES: u64 = 64 << 20;
 /// First line of every cassette.
 const HEADER: &str =
     "# Recorded by `roo-lsp cassette record`; `roo-lsp cassette check` plays it, without a model.\n";
@@ -215,7 +215,7 @@ impl<'a> PlayContext<'a> {
 
 fn read(file: &Path) -> Result<Cassette, CliError> {
     let name = file.display();
-    let text = read_named(file, LARGEST)
+    let text = read_named(file, MAX_CASSETTE_BYTES)
         .map_err(|error| CliError::Other(format!("the cassette {name} can't be read: {error}")))?;
     let cassette: Cassette = serde_yaml::from_str(&text)
         .map_err(|error| CliError::Other(format!("the cassette {name} can't be used: {error}")))?;

@@ -30,7 +30,7 @@ use roo_text::render::counted;
 use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
-const LARGEST_TRACE: u64 = 32 << 20;
+const MAX_TRACE_BYTES: u64 = 32 << 20;
 /// Time limit for MCP servers to start.
 const SERVERS: Duration = Duration::from_secs(20);
 
@@ -229,7 +229,7 @@ fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), Cl
 fn check_trace(state: &Path, report: &mut Report) {
     let files = std::fs::read_dir(state.join("trace")).into_iter().flatten().flatten();
     let size: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
-    if size > LARGEST_TRACE {
+    if size > MAX_TRACE_BYTES {
         let text = format!("{} MiB; roo-lsp trace verify checks whether it is intact", size >> 20);
         return report.note("trace", &text);
     }

@@ -23,7 +23,7 @@ const VARIABLE: &str = "ROO_LSP_LOG";
 /// Prefix of the names of this program's crates.
 const OURS: &str = "roo_";
 /// The most notices that are remembered, so that none is told twice.
-const MOST: usize = 1000;
+const MAX_NOTICES: usize = 1000;
 
 /// Notices, and who tells them.
 #[derive(Clone, Default)]
@@ -75,7 +75,7 @@ impl Notices {
 
     fn tell(&self, notice: String) {
         let mut inner = self.lock();
-        if inner.told.len() >= MOST || !inner.told.insert(notice.clone()) {
+        if inner.told.len() >= MAX_NOTICES || !inner.told.insert(notice.clone()) {
             return;
         }
         match &mut inner.waiting {

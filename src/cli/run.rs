@@ -535,7 +535,7 @@ impl Viewer {
 }
 
 /// The longest question on one line, in characters: a terminal would break a longer one within words.
-const LONGEST_QUESTION: usize = 80;
+const MAX_QUESTION_CHARS: usize = 80;
 
 /// The keys by which an approval is answered on a terminal, with their options.
 pub(super) fn approval_keys(approval: &PendingApproval) -> Vec<(&'static str, &ApprovalOption)> {
@@ -557,7 +557,7 @@ pub(super) fn approval_question(keys: &[(&str, &ApprovalOption)]) -> String {
     let shown: Vec<String> =
         keys.iter().map(|(key, option)| format!("{key}: {}", render::visible(&option.name))).collect();
     let line = format!("  Allow? [{}; Enter: n; n WORDS tells the agent why] ", shown.join(", "));
-    if line.chars().count() <= LONGEST_QUESTION {
+    if line.chars().count() <= MAX_QUESTION_CHARS {
         return line;
     }
     format!("  Allow? [{}\n          Enter: n; n WORDS tells the agent why] ", shown.join("\n          "))

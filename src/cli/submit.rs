@@ -20,7 +20,7 @@ use super::{CliError, Ending, nats, read_input, terminal};
 use crate::nats::{RequestEvent, Storage};
 use crate::shell_word::shell_word;
 use crate::worker::{
-    self, ApplyError, Control, LARGEST_BUNDLE, LARGEST_PATCH, Reply, Source, Submission, SubmittedLimits,
+    self, ApplyError, Control, MAX_BUNDLE_BYTES, MAX_PATCH_BYTES, Reply, Source, Submission, SubmittedLimits,
     WorkOutcome, WorkResult,
 };
 
@@ -122,9 +122,9 @@ async fn send_bundle(
     worker::bundle(folder, commit, scratch, &bundle).await.map_err(other)?;
     let content = tokio::fs::File::open(&bundle).await.map_err(other)?;
     let size = content.metadata().await.map_err(other)?.len();
-    if size > LARGEST_BUNDLE {
+    if size > MAX_BUNDLE_BYTES {
         return Err(CliError::Other(format!(
-            "the history of this commit has {size} bytes as a bundle, more than the {LARGEST_BUNDLE} that may be sent; let \
+            "the history of this commit has {size} bytes as a bundle, more than the {MAX_BUNDLE_BYTES} that may be sent; let \
              the worker clone it: --repository URL"
         )));
     }
@@ -232,7 +232,7 @@ async fn conclude(
         }
     }
     if let Some(patch) = &result.patch {
-        let bytes = storage.file(&patch.file, LARGEST_PATCH).await?;
+        let bytes = storage.file(&patch.file, MAX_PATCH_BYTES).await?;
         if Digest::of(&bytes) != patch.digest {
             return Err(CliError::Other("the patch is not the one that the worker has made".to_owned()));
         }

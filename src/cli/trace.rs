@@ -18,7 +18,7 @@ use roo_trace::verify::{CheckedFile, Copy, Report, verify};
 use roo_workspace::{Purpose, to_utf8};
 
 /// The largest file whose lines are told, in bytes.
-const LARGEST: u64 = 20 << 20;
+const MAX_FILE_BYTES: u64 = 20 << 20;
 
 /// Runs one of the subcommands of `trace`.
 pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, CliError> {
@@ -214,7 +214,7 @@ fn read(folder: &Path, file: &Path) -> Result<(String, String), CliError> {
     let failed = |error: io::Error| CliError::Other(format!("can't read {}: {error}", shown(file)));
     let full = file.canonicalize().map_err(failed)?;
     let found = full.metadata().map_err(failed)?;
-    if !found.is_file() || found.len() > LARGEST {
+    if !found.is_file() || found.len() > MAX_FILE_BYTES {
         return Err(failed(io::Error::other("it is not a regular file of at most 20 MiB")));
     }
     let text = String::from_utf8(to_utf8(std::fs::read(&full).map_err(failed)?));

@@ -15,7 +15,7 @@ use super::frames::Framing;
 use crate::roo_api::RooEvent;
 
 /// The most clients at once.
-const MOST: usize = 64;
+const MAX_CLIENTS: usize = 64;
 /// The most messages that wait for a client.
 const MESSAGES: usize = 4096;
 /// The most bytes that wait for a client.
@@ -69,7 +69,7 @@ impl Clients {
     /// Takes in a client, and welcomes it; none where there are too many.
     pub(super) fn connect(self: &Arc<Self>, end: &CancellationToken) -> Option<(Client, Backlog)> {
         let mut connected = self.connected();
-        if connected.len() >= MOST {
+        if connected.len() >= MAX_CLIENTS {
             return None;
         }
         let mut id = uuid::Uuid::new_v4().simple().to_string();
@@ -209,7 +209,7 @@ mod tests {
         let clients = Arc::<Clients>::default();
         let end = CancellationToken::new();
         let mut all: Vec<_> = std::iter::from_fn(|| clients.connect(&end)).collect();
-        assert_eq!(all.len(), MOST);
+        assert_eq!(all.len(), MAX_CLIENTS);
         all.pop();
         assert!(clients.connect(&end).is_some());
     }

@@ -7,7 +7,7 @@ use std::io;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 /// The longest frame that is read, in bytes: a prompt with images.
-const LONGEST: usize = 16 << 20;
+const MAX_FRAME_BYTES: usize = 16 << 20;
 /// The end of a frame of node-ipc.
 const FORM_FEED: u8 = 0x0c;
 
@@ -38,7 +38,7 @@ pub(super) struct Frame {
 
 /// The next frame that is not blank; none at the end of the input, also in the middle of a frame.
 pub(super) async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Frame>> {
-    next_frame_within(input, LONGEST).await
+    next_frame_within(input, MAX_FRAME_BYTES).await
 }
 
 /// The same, where a frame may have so many bytes.
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_read_is_skipped_to_its_end() {
-        let mut input = vec![b'x'; LONGEST + 1];
+        let mut input = vec![b'x'; MAX_FRAME_BYTES + 1];
         input.extend_from_slice(b"\x0ca\xff\n{}\n");
         let unreadable = |framing| Frame { framing, text: None };
         let expected =

@@ -17,7 +17,7 @@ use super::error::NatsError;
 use super::names::Prefix;
 
 /// The longest pause between two attempts to reach a server again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Time to wait for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Schemes of addresses, and whether they say that TLS is used.
@@ -295,7 +295,7 @@ impl Connection {
 /// Pause before an attempt: longer with each.
 fn pause(attempt: usize) -> Duration {
     let factor = 1 << attempt.min(6);
-    (Duration::from_millis(100) * factor).min(LONGEST_PAUSE)
+    (Duration::from_millis(100) * factor).min(MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -354,6 +354,6 @@ mod tests {
     fn attempts_are_further_apart_with_each_and_never_too_far() {
         assert_eq!(pause(0), Duration::from_millis(100));
         assert_eq!(pause(3), Duration::from_millis(800));
-        assert_eq!(pause(1000), LONGEST_PAUSE);
+        assert_eq!(pause(1000), MAX_PAUSE);
     }
 }

@@ -9,7 +9,7 @@ use roo_protocol::ids::TaskId;
 use super::error::NatsError;
 
 /// The longest name, in bytes.
-const LONGEST: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// What all subjects begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl FromStr for Prefix {
     type Err = NatsError;
 
     fn from_str(text: &str) -> Result<Self, NatsError> {
-        let is_name = text.len() <= LONGEST && text.split('.').all(is_word);
+        let is_name = text.len() <= MAX_NAME_BYTES && text.split('.').all(is_word);
         if is_name { Ok(Self(text.to_owned())) } else { Err(NatsError::Name(text.to_owned())) }
     }
 }
@@ -32,7 +32,7 @@ impl FromStr for QueueName {
     type Err = NatsError;
 
     fn from_str(text: &str) -> Result<Self, NatsError> {
-        let is_name = text.len() <= LONGEST && is_word(text);
+        let is_name = text.len() <= MAX_NAME_BYTES && is_word(text);
         if is_name { Ok(Self(text.to_owned())) } else { Err(NatsError::Name(text.to_owned())) }
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::git::{ANSWER, GitFailure, git, line};
 use super::submission::{CommitId, Source};
-use super::work_result::LARGEST_PATCH;
+use super::work_result::MAX_PATCH_BYTES;
 
 /// Name of the branch that a checkout is on.
 const BRANCH: &str = "roo-lsp";
@@ -25,11 +25,11 @@ const NOTES: &str = ".roo/tasks";
 const DISK_IS_FULL: [&str; 4] =
     ["No space left on device", "Disk quota exceeded", "Cannot allocate memory", "Too many open files"];
 /// The most repositories that are nested in each other.
-const DEEPEST: usize = 20;
+const MAX_DEPTH: usize = 20;
 /// Name of a file that isn't there.
 const NO_FILE: &str = ".roo-lsp-nested";
 /// Maximum number of attempts to list files that come and go.
-const MOST_ATTEMPTS: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 /// What git says of a file that it has seen and that is gone by then.
 const FILE_IS_GONE: &str = "unable to stat";
 
@@ -159,7 +159,7 @@ impl Checkout {
             attempts += 1;
             match line(&self.folder, &["add", "--all", "--", "."], variables).await {
                 Err(GitFailure::Refused { reason, .. })
-                    if attempts < MOST_ATTEMPTS && reason.contains(FILE_IS_GONE) => {}
+                    if attempts < MAX_ATTEMPTS && reason.contains(FILE_IS_GONE) => {}
                 added => return Ok(added.map(drop)?),
             }
         }
@@ -171,8 +171,8 @@ impl Checkout {
         let others = ["ls-files", "-z", "--others", "--exclude-standard", "--", "."];
         let mut empty = None;
         // In one there may be others.
-        for _ in 0..DEEPEST {
-            let found = git(&self.folder, &others, &variables, &[], LARGEST_PATCH).await?;
+        for _ in 0..MAX_DEPTH {
+            let found = git(&self.folder, &others, &variables, &[], MAX_PATCH_BYTES).await?;
             // Of untracked directories, git names those alone that are repositories.
             let nested = found.split(|&byte| byte == 0).filter(|name| name.ends_with(b"/"));
             let nested: Vec<&OsStr> = nested.map(OsStr::from_bytes).collect();
@@ -227,7 +227,7 @@ impl Checkout {
             "--",
         ];
         let arguments = [&arguments[..], paths].concat();
-        Ok(git(&self.folder, &arguments, &self.variables(), &[], LARGEST_PATCH).await?)
+        Ok(git(&self.folder, &arguments, &self.variables(), &[], MAX_PATCH_BYTES).await?)
     }
 
     /// Brings a patch into the files as they were checked out.

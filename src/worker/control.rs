@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::setup::WhenAsked;
 
 /// The largest message, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Author of what comes over NATS, in events.
 const CLIENT: &str = "nats";
 
@@ -39,7 +39,7 @@ pub(crate) struct Reply {
 /// Reasons why it was not done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ControlError {
-    #[error("the message has {0} bytes; the most are {LARGEST}")]
+    #[error("the message has {0} bytes; the most are {MAX_MESSAGE_BYTES}")]
     TooLarge(usize),
     #[error("the message can't be read: {0}")]
     Format(#[from] serde_json::Error),
@@ -74,7 +74,7 @@ pub(super) async fn carry_out(
     when_asked: WhenAsked,
     message: &[u8],
 ) -> Result<(), ControlError> {
-    if message.len() > LARGEST {
+    if message.len() > MAX_MESSAGE_BYTES {
         return Err(ControlError::TooLarge(message.len()));
     }
     match serde_json::from_slice(message)? {

@@ -30,7 +30,7 @@ use crate::nats::{Appended, Claim, IncomingMessage, LogMessage, NatsError, Stora
 use crate::view::{newest_tree, waits_for_user};
 
 /// The largest bundle, in bytes.
-pub(crate) const LARGEST_BUNDLE: u64 = 512 << 20;
+pub(crate) const MAX_BUNDLE_BYTES: u64 = 512 << 20;
 /// Number of times that the files are copied again because a call has ended meanwhile.
 const COPIES: usize = 8;
 /// The longest text of a result, in characters.
@@ -148,7 +148,7 @@ impl Job {
         let bundle = place.private.join("bundle");
         if let Source::Bundle { file } = &self.submission.source {
             let mut copy = tokio::fs::File::create(&bundle).await.map_err(JobError::Place)?;
-            self.storage.copy_file(file, LARGEST_BUNDLE, &mut copy).await?;
+            self.storage.copy_file(file, MAX_BUNDLE_BYTES, &mut copy).await?;
             copy.flush().await.map_err(JobError::Place)?;
         }
         let Submission { source, commit, .. } = &self.submission;

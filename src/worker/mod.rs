@@ -20,10 +20,10 @@ mod work_result;
 
 pub(crate) use self::checkout::{bundle, commit};
 pub(crate) use self::control::{Control, Reply};
-pub(crate) use self::job::LARGEST_BUNDLE;
+pub(crate) use self::job::MAX_BUNDLE_BYTES;
 pub(crate) use self::patch::{ApplyError, apply, repository_top};
 pub(crate) use self::repository_address::RepositoryAddress;
 pub(crate) use self::server::serve;
 pub(crate) use self::setup::{WhenAsked, WorkerSetup};
 pub(crate) use self::submission::{CommitId, Source, Submission, SubmittedLimits};
-pub(crate) use self::work_result::{LARGEST_PATCH, WorkOutcome, WorkResult};
+pub(crate) use self::work_result::{MAX_PATCH_BYTES, WorkOutcome, WorkResult};

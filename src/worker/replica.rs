@@ -9,13 +9,13 @@ use roo_durable::{RequestDirectory, StoreError};
 use roo_protocol::ids::{Digest, TaskId};
 
 use super::checkout::{Checkout, CheckoutError};
-use super::work_result::LARGEST_PATCH;
+use super::work_result::MAX_PATCH_BYTES;
 use crate::nats::{Appended, Claim, LogMessage, LogState, NatsError, Storage};
 
 /// The most bytes of a log in one message.
 const PART: usize = 256 << 10;
 /// The largest payload, in bytes.
-const LARGEST_PAYLOAD: u64 = 64 << 20;
+const MAX_PAYLOAD_BYTES: u64 = 64 << 20;
 
 /// Reasons why a request is not copied, or not made of its copy.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +73,11 @@ impl<'c> Replica<'c> {
         let mut payloads = Vec::new();
         if let Some(state) = &state {
             for digest in &state.payloads {
-                let file = storage.file(&payload_file(request, *digest), LARGEST_PAYLOAD).await?;
+                let file = storage.file(&payload_file(request, *digest), MAX_PAYLOAD_BYTES).await?;
                 payloads.push((*digest, file));
             }
             if let Some(file) = &state.tree {
-                checkout.restore(&storage.file(file, LARGEST_PATCH).await?).await?;
+                checkout.restore(&storage.file(file, MAX_PATCH_BYTES).await?).await?;
                 tree = (checkout.tree().await?, Some(file.clone()));
             }
         }

@@ -9,7 +9,7 @@ use super::repository_address::{InvalidAddress, RepositoryAddress};
 /// The version of this format.
 const VERSION: u32 = 1;
 /// The largest submission, in bytes.
-const LARGEST: usize = 512 << 10;
+const MAX_SUBMISSION_BYTES: usize = 512 << 10;
 
 /// Work for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for CommitId {
 /// Reasons why a submission is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidSubmission {
-    #[error("the submission has {0} bytes; the most are {LARGEST}")]
+    #[error("the submission has {0} bytes; the most are {MAX_SUBMISSION_BYTES}")]
     TooLarge(usize),
     #[error("the submission can't be read: {0}")]
     Format(String),
@@ -108,7 +108,7 @@ impl Submission {
 
     /// Reads a submission. `repositories` and what is below them may be cloned.
     pub(crate) fn parse(bytes: &[u8], repositories: &[RepositoryAddress]) -> Result<Self, InvalidSubmission> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_SUBMISSION_BYTES {
             return Err(InvalidSubmission::TooLarge(bytes.len()));
         }
         #[derive(Deserialize)]
@@ -190,8 +190,11 @@ mod tests {
         assert_eq!(parse(&with("prompt", " ".into())), Err(InvalidSubmission::NoPrompt));
         assert_eq!(parse(&with("version", 2.into())), Err(InvalidSubmission::Version(2)));
         assert!(matches!(Submission::parse(b"{", &[]), Err(InvalidSubmission::Format(_))));
-        let large = vec![b' '; LARGEST + 1];
-        assert_eq!(Submission::parse(&large, &[]), Err(InvalidSubmission::TooLarge(LARGEST + 1)));
+        let large = vec![b' '; MAX_SUBMISSION_BYTES + 1];
+        assert_eq!(
+            Submission::parse(&large, &[]),
+            Err(InvalidSubmission::TooLarge(MAX_SUBMISSION_BYTES + 1))
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::submission::CommitId;
 
 /// The largest patch, in bytes.
-pub(crate) const LARGEST_PATCH: u64 = 64 << 20;
+pub(crate) const MAX_PATCH_BYTES: u64 = 64 << 20;
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -396,12 +396,12 @@ fn a_summary_is_asked_for_again_and_of_another_model_before_turns_become_a_list(
 
 #[test]
 fn large_writes_go_through_at_an_endpoint_whose_window_nobody_knows() {
-    const LONGEST: usize = 120_000;
+    const MAX_BYTES: usize = 120_000;
     let mut work = Work::new("anthropic", "native", &json!({}));
     let mut program = work.start(&["run", "Write it."]);
     let mut written = 0;
     loop {
-        let (request, _) = work.request(|body| body.len() > LONGEST);
+        let (request, _) = work.request(|body| body.len() > MAX_BYTES);
         if work.summarise(&request, "Files are written.") {
             continue;
         }

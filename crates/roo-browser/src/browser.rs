@@ -637,7 +637,7 @@ impl Browser {
         let ScreenSize { width, height } = self.state().viewport;
         let mut marked = Vec::new();
         for (name, node) in &elements.named {
-            if marked.len() == marks::MOST {
+            if marked.len() == marks::MAX_MARKS {
                 break;
             }
             let quads = match self.call(page, &GetContentQuads { backend_node_id: *node }).await {

@@ -5,7 +5,7 @@ use roo_catalog::ElementRef;
 use serde_json::json;
 
 /// The most marks of a picture.
-pub(crate) const MOST: usize = 80;
+pub(crate) const MAX_MARKS: usize = 80;
 
 /// Name of the attribute by which the marks are found again.
 const HOST: &str = "data-roo-marks";

@@ -35,7 +35,7 @@ pub struct InvalidToolId(String);
 const PREFIX: &str = "mcp__";
 
 /// The longest name of a function that all providers take, in bytes.
-const LONGEST: usize = 64;
+const MAX_FUNCTION_NAME_BYTES: usize = 64;
 
 /// Length of the digest that distinguishes names which would be the same once shortened, in characters.
 const TELLS_APART: usize = 8;
@@ -141,13 +141,13 @@ impl ServerToolName {
         let name = self.hook_name();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let reads_back = Self::reads_as(&name).is_some_and(|read| read == *self);
-        if name.len() <= LONGEST && name.chars().all(is_plain) && reads_back {
+        if name.len() <= MAX_FUNCTION_NAME_BYTES && name.chars().all(is_plain) && reads_back {
             return name;
         }
         let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
         let digest = Digest::of(self.to_string()).to_string();
         let ending: String = digest.chars().filter(char::is_ascii_hexdigit).rev().take(TELLS_APART).collect();
-        let kept: String = plain.chars().take(LONGEST - TELLS_APART - 1).collect();
+        let kept: String = plain.chars().take(MAX_FUNCTION_NAME_BYTES - TELLS_APART - 1).collect();
         format!("{kept}_{ending}")
     }
 
@@ -212,7 +212,10 @@ mod tests {
         ];
         let mut names: Vec<String> = odd.iter().map(ServerToolName::call_name).collect();
         for name in &names {
-            assert!(name.len() <= LONGEST && name.is_ascii() && !name.contains([' ', '.', '/']), "{name}");
+            assert!(
+                name.len() <= MAX_FUNCTION_NAME_BYTES && name.is_ascii() && !name.contains([' ', '.', '/']),
+                "{name}"
+            );
         }
         names.sort_unstable();
         names.dedup();

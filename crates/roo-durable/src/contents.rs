@@ -14,7 +14,7 @@ use super::replace::replace_unsynced;
 use roo_protocol::ids::Digest;
 
 /// The largest content that is kept, in bytes.
-pub const LARGEST_CONTENT: u64 = 8 << 20;
+pub const MAX_CONTENT_BYTES: u64 = 8 << 20;
 
 /// The contents that one request keeps.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Contents {
     /// Those of the disk.
     pub fn read(&self, digest: Digest) -> io::Result<Option<Vec<u8>>> {
         for directory in std::iter::once(&self.directory).chain(&self.earlier) {
-            let bytes = self.disk.read_at_most(&directory.join(digest.hex()), LARGEST_CONTENT)?;
+            let bytes = self.disk.read_at_most(&directory.join(digest.hex()), MAX_CONTENT_BYTES)?;
             if let Some(bytes) = bytes.filter(|bytes| Digest::of(bytes) == digest) {
                 return Ok(Some(bytes));
             }

@@ -26,7 +26,7 @@ const CONTENTS: &str = "contents";
 /// Name of the file that says which folder a directory is of: its path, and behind a zero byte which directory was there.
 pub(super) const ROOT: &str = "root";
 /// The largest such file, in bytes.
-const LONGEST_ROOT: u64 = 1 << 16;
+const MAX_ROOT_NOTE_BYTES: u64 = 1 << 16;
 
 /// The part of the state directory that belongs to one workspace.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Ancestors {
             note.extend(identity);
         }
         let path = directory.join(ROOT);
-        if !matches!(disk.read_at_most(&path, LONGEST_ROOT), Ok(Some(noted)) if noted == note) {
+        if !matches!(disk.read_at_most(&path, MAX_ROOT_NOTE_BYTES), Ok(Some(noted)) if noted == note) {
             let _ = replace_unsynced(disk, &directory.join(".root.new"), &path, &note);
         }
     }
@@ -171,7 +171,7 @@ impl WorkspaceDirectory {
     /// The folder that the directory is of, and which directory that was, where that is known. None unless a request has
     /// noted it there.
     pub fn noted_folder(&self) -> Option<(PathBuf, Option<DirectoryIdentity>)> {
-        let mut bytes = self.disk.read_at_most(&self.path.join(ROOT), LONGEST_ROOT).ok()??;
+        let mut bytes = self.disk.read_at_most(&self.path.join(ROOT), MAX_ROOT_NOTE_BYTES).ok()??;
         let identity = bytes.iter().position(|byte| *byte == 0).and_then(|end| {
             let identity = serde_json::from_slice(&bytes[end + 1..]).ok();
             bytes.truncate(end);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     /// More than the clock of a file system takes for a step.
-    const LONGEST_STEP: Duration = Duration::from_secs(1);
+    const MAX_CLOCK_STEP: Duration = Duration::from_secs(1);
 
     #[test]
     fn a_new_directory_is_another_one_though_it_has_the_inode_of_a_removed_one() {
@@ -69,7 +69,7 @@ mod tests {
             if new.created.is_none() || !trusted.is_same(new) {
                 break;
             }
-            assert!(begun.elapsed() < LONGEST_STEP, "{trusted:?} {new:?}");
+            assert!(begun.elapsed() < MAX_CLOCK_STEP, "{trusted:?} {new:?}");
         }
     }
 

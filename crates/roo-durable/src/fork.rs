@@ -26,7 +26,7 @@ const FORKS: &str = "forks";
 /// Name of the lock, beside the directories of workspaces.
 pub(super) const FORK_LOCK: &str = "forks.lock";
 /// The longest file that says what a log begins with, in bytes.
-const LONGEST_BASE: u64 = 1 << 20;
+const MAX_BASE_BYTES: u64 = 1 << 20;
 
 /// The records that a fork's log begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl RequestDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Base::default()),
             file => {
                 let mut bytes = Vec::new();
-                file?.take(LONGEST_BASE).read_to_end(&mut bytes)?;
+                file?.take(MAX_BASE_BYTES).read_to_end(&mut bytes)?;
                 bytes
             }
         };

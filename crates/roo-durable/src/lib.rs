@@ -60,7 +60,7 @@ pub use adoption::{AdoptedTrace, Adoption, VanishedFolder};
 #[cfg(feature = "simulation")]
 pub use blocking::simulation::OneThread;
 pub use blocking::spawn_blocking;
-pub use contents::{ContentLimits, Contents, LARGEST_CONTENT, expire};
+pub use contents::{ContentLimits, Contents, MAX_CONTENT_BYTES, expire};
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use directory_identity::DirectoryIdentity;
 pub use fingerprint::Fingerprint;

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// The longest line of a record, in bytes. Strings over 32 KiB are kept beside the log, so a line this long would have
 /// thousands of strings.
-pub(super) const LONGEST_LINE: usize = 64 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
@@ -59,7 +59,7 @@ impl<R: Read> Lines<R> {
                 None => (buffer, false),
             };
             let first = if length == 0 { piece.first() } else { None };
-            is_record &= first.is_none_or(|&byte| byte == BEGIN) && length + piece.len() <= LONGEST_LINE;
+            is_record &= first.is_none_or(|&byte| byte == BEGIN) && length + piece.len() <= MAX_LINE_BYTES;
             if is_record {
                 self.line.extend_from_slice(piece);
             } else {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::disk::{Access, Disk, DiskFile, FileIdentity};
 use super::line::{self, BadLine, Mark, Record};
-use super::lines::{LONGEST_LINE, Lines, LogLine};
+use super::lines::{Lines, LogLine, MAX_LINE_BYTES};
 use super::replace::replace_by;
 use super::request_locks::RequestLock;
 use super::torn_tail::keep_torn_tail;
@@ -270,7 +270,7 @@ impl RequestLog {
                 blobs.push((digest, Arc::from(text)))
             })?;
             let length = bytes.len() - begin;
-            if length > LONGEST_LINE {
+            if length > MAX_LINE_BYTES {
                 return Err(StoreError::TooLong { length });
             }
         }
@@ -424,7 +424,7 @@ impl RequestLog {
         unsynced.blob_directory &= !unsynced.blobs.is_empty();
         unsynced.must_rewrite = self.failed_cuts.load(Ordering::Relaxed) != synced.failed_cuts;
         if unsynced.bytes.is_empty() {
-            unsynced.bytes.shrink_to(LARGEST_KEPT);
+            unsynced.bytes.shrink_to(MAX_KEPT_CAPACITY_BYTES);
         }
     }
 
@@ -451,7 +451,7 @@ impl RequestLog {
 }
 
 /// Capacity kept for unsynced bytes, in bytes.
-const LARGEST_KEPT: usize = 64 * 1024;
+const MAX_KEPT_CAPACITY_BYTES: usize = 64 * 1024;
 
 impl Blob {
     /// Writes the blob atomically.

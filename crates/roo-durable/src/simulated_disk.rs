@@ -19,7 +19,7 @@ const SECTOR: usize = 512;
 /// The number of the root directory.
 const ROOT: usize = 0;
 /// The most states that [`SimulatedDisk::power_losses`] returns.
-const MOST_STATES: usize = 1 << 14;
+const MAX_STATES: usize = 1 << 14;
 
 /// A small random number generator, so that a failure can be reproduced from its seed.
 #[derive(Clone, Debug)]
@@ -344,7 +344,7 @@ impl SimulatedDisk {
             })
             .collect();
         let count: usize = choices.iter().map(|choices| choices.len()).product();
-        assert!(count <= MOST_STATES, "{count} states after {operations} operations");
+        assert!(count <= MAX_STATES, "{count} states after {operations} operations");
         let disks = (0..count).map(|mut index| {
             let mut left = state.empty();
             for (operation, choices) in happened.iter().zip(&choices) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::disk::Access;
 use super::line::{self, Record};
-use super::lines::LONGEST_LINE;
+use super::lines::MAX_LINE_BYTES;
 use super::replace::replace;
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
@@ -31,7 +31,7 @@ impl RequestDirectory {
             let begin = lines.len();
             line::encode(record, 0, &mut lines, |digest, text| payloads.push((digest, text.to_owned())))?;
             let length = lines.len() - begin;
-            if length > LONGEST_LINE {
+            if length > MAX_LINE_BYTES {
                 return Err(StoreError::TooLong { length });
             }
         }

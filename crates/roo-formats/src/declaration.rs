@@ -27,7 +27,7 @@ use roo_text::render::{exact_line, one_line};
 /// Keyword of editors for keys that they accept and don't suggest.
 const NOT_SUGGESTED: &str = "doNotSuggest";
 /// Number of characters that are shown of a text in a message about it.
-const LONGEST_FOUND: usize = 60;
+const MAX_FOUND_CHARS: usize = 60;
 /// Maximum number of references and alternatives that are followed from one part to its shapes.
 const DEPTH: usize = 8;
 
@@ -553,7 +553,7 @@ impl<'a> Part<'a> {
             true => ("write each word by itself", text.split_whitespace().collect()),
             false => ("write it as", text.split(", ").map(str::trim).collect()),
         };
-        if entries.iter().any(|entry| entry.chars().count() > LONGEST_FOUND) {
+        if entries.iter().any(|entry| entry.chars().count() > MAX_FOUND_CHARS) {
             return String::new();
         }
         let entries = entries.iter().map(|entry| match is_plain(entry) {
@@ -648,7 +648,7 @@ impl<'a> Part<'a> {
 
 /// A text as messages show it.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", one_line(text, LONGEST_FOUND))
+    format!("\"{}\"", one_line(text, MAX_FOUND_CHARS))
 }
 
 /// A string, or a number or truth value that stands for its text.

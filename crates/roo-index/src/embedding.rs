@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::chunks::{Chunk, chunks};
 use super::embedder::Embedder;
-use super::pass::{LARGEST, Mask, buffer, leave_out, text_of};
+use super::pass::{MAX_FILE_BYTES, Mask, buffer, leave_out, text_of};
 use super::store::{EmbeddingLock, Fact, IndexDirectory, Store, StoreError};
 use super::vector::Vector;
 use super::words::prefix;
@@ -245,7 +245,7 @@ impl Gathering {
                 let file = folder.below(path);
                 let bytes = match buffer(context.workspace, &file) {
                     Some(text) => text.as_bytes().to_vec(),
-                    None => reader.read(&file, LARGEST).ok().flatten().unwrap_or_default(),
+                    None => reader.read(&file, MAX_FILE_BYTES).ok().flatten().unwrap_or_default(),
                 };
                 for (digest, text) in texts_to_embed(path, &bytes, context.mask) {
                     if !store.has_vector(&self.model, &digest)? {

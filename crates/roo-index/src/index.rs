@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::chunks::chunks;
 use super::embedder::EmbedderSource;
-use super::pass::{IndexedFile, LARGEST, Mask, buffer, leave_out, text_of};
+use super::pass::{IndexedFile, MAX_FILE_BYTES, Mask, buffer, leave_out, text_of};
 use super::passes::{Passes, Progress};
 use super::ranked_chunk::{KeptChunk, RankedChunk};
 use super::ranking::fused;
@@ -544,7 +544,7 @@ impl Search {
     fn searched_file(&self, file: Resolved, reader: &mut FileReader<'_>) -> Option<SearchedFile> {
         let bytes = match buffer(&self.passes.workspace, &file) {
             Some(text) => text.as_bytes().to_vec(),
-            None => reader.read(&file, LARGEST).ok().flatten()?,
+            None => reader.read(&file, MAX_FILE_BYTES).ok().flatten()?,
         };
         let text = text_of(&bytes, &self.mask)?;
         Some(SearchedFile { file, digest: Digest::of(&bytes), text, count: 0 })

@@ -17,7 +17,7 @@ use roo_protocol::ids::Digest;
 use roo_workspace::{FoundKind, Purpose, ReadAccess, Resolved, Walk, Workspace, as_utf8};
 
 /// The largest file, in bytes.
-pub(crate) const LARGEST: u64 = 1 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The most files.
 const FILES: usize = 100_000;
@@ -169,7 +169,7 @@ impl Pass<'_> {
                 Some(text) => Some((None, text.as_bytes().to_vec())),
                 // What can't be read, or not any more, has nothing to be found.
                 None => {
-                    let read = reader.read(&file, LARGEST).ok().flatten();
+                    let read = reader.read(&file, MAX_FILE_BYTES).ok().flatten();
                     read.map(|bytes| (found.fingerprint, bytes))
                 }
             };
@@ -219,7 +219,7 @@ impl Pass<'_> {
                     continue;
                 }
                 let Ok(found) = fs::symlink_metadata(path.join(&entry.path)) else { continue };
-                if !found.is_file() || found.len() > LARGEST {
+                if !found.is_file() || found.len() > MAX_FILE_BYTES {
                     continue;
                 }
                 if total == FILES || bytes + found.len() > TOTAL {

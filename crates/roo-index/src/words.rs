@@ -2,10 +2,10 @@
 //! text has.
 
 /// The longest part of an identifier, in bytes. What is longer is a digest or encoded data.
-const LONGEST_PART: usize = 32;
+const MAX_PART_BYTES: usize = 32;
 
 /// The longest identifier that is a word of its own besides its parts, in bytes.
-const LONGEST_WHOLE: usize = 64;
+const MAX_WHOLE_BYTES: usize = 64;
 
 /// The beginning of a line that is looked at, in bytes: a longer one is generated.
 const LINE: usize = 4 << 10;
@@ -51,14 +51,14 @@ pub(crate) fn question_words(question: &str) -> Vec<String> {
 fn append_identifier(identifier: &str, words: &mut String) {
     let (mut count, start) = (0, words.len());
     for part in parts(identifier) {
-        if part.len() > LONGEST_PART {
+        if part.len() > MAX_PART_BYTES {
             words.truncate(start);
             return;
         }
         count += 1;
         append_word(part, words);
     }
-    if count > 1 && identifier.len() <= LONGEST_WHOLE {
+    if count > 1 && identifier.len() <= MAX_WHOLE_BYTES {
         let before = words.len();
         words.extend(identifier.chars().filter(|&c| c != '_').flat_map(char::to_lowercase));
         words.push(' ');
@@ -146,7 +146,7 @@ mod tests {
         #[test]
         fn words_are_short_and_plain(text in "([a-zA-Z0-9_é ΣßÄ\n.-]{1,4}){0,30}") {
             for word in words(&text) {
-                prop_assert!(word.len() > 1 && word.len() <= 3 * LONGEST_WHOLE, "{word}");
+                prop_assert!(word.len() > 1 && word.len() <= 3 * MAX_WHOLE_BYTES, "{word}");
                 prop_assert!(word.chars().all(|c| c != '"' && !c.is_whitespace()), "{word}");
             }
         }

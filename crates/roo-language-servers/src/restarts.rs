@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The first pause. Each further one is four times as long.
 const FIRST: Duration = Duration::from_secs(1);
 /// Maximum number of failures in a row; then the server is not started again.
-const MOST: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 /// The failures of one server since it last answered.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) enum Start {
 impl Restarts {
     /// Notes that it could not be started, died or hangs.
     pub(crate) fn failed(&mut self, now: Instant) {
-        self.next = now.checked_add(FIRST * 4_u32.pow(self.failures.min(MOST)));
+        self.next = now.checked_add(FIRST * 4_u32.pow(self.failures.min(MAX_FAILURES)));
         self.failures += 1;
     }
 
@@ -41,7 +41,7 @@ impl Restarts {
 
     /// Decides whether it may be started.
     pub(crate) fn start(&self, now: Instant) -> Start {
-        if self.failures >= MOST {
+        if self.failures >= MAX_FAILURES {
             return Start::Never;
         }
         match self.next.map(|next| next.saturating_duration_since(now)) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 /// The first pause.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum number of restarts within [`WINDOW`].
-const MOST: usize = 5;
+const MAX_RESTARTS: usize = 5;
 /// The time in which restarts are counted.
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -26,17 +26,17 @@ impl Backoff {
         while self.restarts.front().is_some_and(|&at| now.saturating_sub(at) >= WINDOW) {
             self.restarts.pop_front();
         }
-        if self.restarts.len() >= MOST {
+        if self.restarts.len() >= MAX_RESTARTS {
             return None;
         }
         let exponent = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
         self.restarts.push_back(now);
-        Some(FIRST.saturating_mul(4_u32.saturating_pow(exponent)).min(LONGEST))
+        Some(FIRST.saturating_mul(4_u32.saturating_pow(exponent)).min(MAX_PAUSE))
     }
 
     /// The pause before a restart that is tried however many there were.
     pub(crate) fn next_pause_of_many(&mut self, now: Duration) -> Duration {
-        self.next_pause(now).unwrap_or(LONGEST)
+        self.next_pause(now).unwrap_or(MAX_PAUSE)
     }
 
     /// Forgets all failures: somebody asked for a restart.
@@ -77,7 +77,7 @@ mod tests {
             }
             for &start in &restarts {
                 let within = restarts.iter().filter(|&&at| at >= start && at < start + 600).count();
-                prop_assert!(within <= MOST);
+                prop_assert!(within <= MAX_RESTARTS);
             }
         }
     }

@@ -47,7 +47,7 @@ const LISTING: Duration = Duration::from_secs(30);
 /// The most pages of a list.
 const PAGES: usize = 100;
 /// Time limit for a call, however often it reports progress.
-const LONGEST_CALL: Duration = Duration::from_secs(3600);
+const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
 /// The most times that a request is sent because the server wants something before it goes on.
 const ROUNDS: usize = rmcp::model::DEFAULT_MRTR_MAX_ROUNDS;
 /// The longest state that a server gets back meanwhile, in bytes.
@@ -787,7 +787,7 @@ impl Connection {
         // Before the server knows of it: what it asks from then on may be for this call. Completions ask nothing.
         let asks = !matches!(operation, Operation::Completion(_));
         let asking = asks.then(|| self.events.0.ask_during(options));
-        let end = Instant::now() + LONGEST_CALL.max(limit);
+        let end = Instant::now() + MAX_CALL_TIME.max(limit);
         let mut given = Given::default();
         for _ in 0..ROUNDS {
             let answer = self

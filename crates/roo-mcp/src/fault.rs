@@ -152,8 +152,8 @@ impl ServerFault {
 
 /// A text of a server, cut where it is too long to be shown.
 pub(crate) fn short(text: &str) -> String {
-    const LONGEST: usize = 500;
-    match text.char_indices().nth(LONGEST) {
+    const MAX_CHARS: usize = 500;
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}… [cut]", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

@@ -209,7 +209,7 @@ impl Transport<RoleClient> for StdioTransport {
 /// Takes standard error into the log until it ends.
 pub(crate) async fn keep_stderr(stderr: Reader, log: ServerLog) {
     /// The longest line that is taken as one.
-    const LONGEST: usize = 8 << 10;
+    const MAX_LINE_BYTES: usize = 8 << 10;
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     loop {
@@ -219,7 +219,7 @@ pub(crate) async fn keep_stderr(stderr: Reader, log: ServerLog) {
         };
         let newline = available.iter().position(|&byte| byte == b'\n');
         let taken = newline.map_or(available.len(), |at| at + 1);
-        let room = LONGEST.saturating_sub(line.len());
+        let room = MAX_LINE_BYTES.saturating_sub(line.len());
         line.extend_from_slice(available.get(..taken.min(room)).unwrap_or_default());
         reader.consume(taken);
         if newline.is_some() {

@@ -8,10 +8,10 @@ use tree_sitter::{Node, Tree};
 use super::grammar::{Language, Role};
 use super::markdown;
 use super::outline::Outline;
-use super::parse::{LONGEST, parse};
+use super::parse::{MAX_TEXT_BYTES, parse};
 
 /// The most definitions of a file.
-pub(super) const MOST: usize = 1000;
+pub(super) const MAX_DEFINITIONS: usize = 1000;
 
 /// Reasons why the definitions of a file can't be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +36,7 @@ pub fn is_supported(path: &str) -> bool {
 /// [`SyntaxError`] for a file that can't be parsed.
 pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError> {
     if is_markdown(path) {
-        return Ok(markdown::sections(text).into_iter().take(MOST).collect());
+        return Ok(markdown::sections(text).into_iter().take(MAX_DEFINITIONS).collect());
     }
     let language = Language::from_path(path).ok_or(SyntaxError::UnknownLanguage)?;
     let (outline, tree) = parsed(language, text)?;
@@ -47,14 +47,14 @@ pub fn definitions(path: &str, text: &str) -> Result<Vec<LineRange>, SyntaxError
         if found.last() != Some(&lines) {
             found.push(lines);
         }
-        if found.len() == MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if found.len() == MAX_DEFINITIONS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     Ok(found)
 }
 
 /// A text as far as it has definitions, and its tree.
 pub(super) fn parsed(language: Language, text: &str) -> Result<(Outline<'_>, Tree), SyntaxError> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_TEXT_BYTES {
         return Err(SyntaxError::TooMuch);
     }
     let outline = Outline::new(language, text);

@@ -9,11 +9,11 @@ use super::grammar::Language;
 use roo_text::bash_grammar::for_bash_grammar;
 
 /// The longest text that is parsed, in bytes.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Returns a text's tree, perhaps with errors in it; none when the text is too long or too much work.
 pub fn parse(language: Language, text: &str) -> Option<Tree> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_TEXT_BYTES {
         return None;
     }
     // Its scanner crashes on several here-documents.

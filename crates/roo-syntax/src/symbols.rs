@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use roo_text::lines::LineRange;
 use tree_sitter::Node;
 
-use super::definitions::{MOST, SyntaxError, each, parsed, signature, with_decorators};
+use super::definitions::{MAX_DEFINITIONS, SyntaxError, each, parsed, signature, with_decorators};
 use super::grammar::Language;
 
 /// The most parts of a name, such as two in `Parser::parse`.
@@ -89,9 +89,9 @@ pub fn symbols(path: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Resu
             }
             open.push((node.end_byte(), name));
         }
-        if found.len() >= MOST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if found.len() >= MAX_DEFINITIONS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    found.truncate(MOST);
+    found.truncate(MAX_DEFINITIONS);
     Ok(found)
 }
 

@@ -4,7 +4,7 @@ use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 
 /// Texts of which both have more lines than this between the first and the last that differ are not
 /// compared there: below it the search is bounded by its own rules, which know no clock.
-const MOST_LINES: usize = 50_000;
+const MAX_LINES: usize = 50_000;
 const CONTEXT: usize = 3;
 
 /// A unified diff with three lines of context; empty when nothing changed. Line ends stay as they are,
@@ -82,7 +82,7 @@ pub fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let (old_rest, new_rest) = (&old[prefix..], &new[prefix..]);
     let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
     let (old_len, new_len) = (old_rest.len() - suffix, new_rest.len() - suffix);
-    if old_len.min(new_len) <= MOST_LINES {
+    if old_len.min(new_len) <= MAX_LINES {
         return capture_diff_slices(Algorithm::Myers, old, new);
     }
     let (old_index, new_index) = (prefix + old_len, prefix + new_len);
@@ -161,20 +161,20 @@ mod tests {
 
     #[test]
     fn far_apart_changes_of_a_long_text_stay_apart() {
-        let old: Vec<String> = (0..MOST_LINES).map(|line| line.to_string()).collect();
+        let old: Vec<String> = (0..MAX_LINES).map(|line| line.to_string()).collect();
         let old: Vec<&str> = old.iter().map(String::as_str).collect();
         let mut new = old.clone();
-        (new[0], new[MOST_LINES - 1]) = ("first", "last");
-        let last = MOST_LINES - 1..MOST_LINES;
+        (new[0], new[MAX_LINES - 1]) = ("first", "last");
+        let last = MAX_LINES - 1..MAX_LINES;
         assert_eq!(changes(&old, &new), [(0..1, 0..1), (last.clone(), last)]);
     }
 
     #[test]
     fn what_is_too_long_to_compare_is_one_change() {
-        let old = vec!["same"; MOST_LINES + 3];
+        let old = vec!["same"; MAX_LINES + 3];
         let mut new = old.clone();
-        (new[1], new[MOST_LINES + 1]) = ("first", "last");
-        let middle = 1..MOST_LINES + 2;
+        (new[1], new[MAX_LINES + 1]) = ("first", "last");
+        let middle = 1..MAX_LINES + 2;
         assert_eq!(changes(&old, &new), [(middle.clone(), middle)]);
     }
 

@@ -12,7 +12,7 @@ use super::lines::{self, Eol, LineRange};
 use super::nearest::{self, Candidate};
 
 /// Maximum size of a compiled expression, in bytes.
-const LARGEST_REGEX: usize = 4 << 20;
+const MAX_REGEX_BYTES: usize = 4 << 20;
 
 /// A search for a text or an expression, and what to put in place of what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -363,7 +363,7 @@ pub(super) fn compiled(expression: &str, ignore_case: bool) -> Result<Regex, Edi
     RegexBuilder::new(expression)
         .multi_line(true)
         .case_insensitive(ignore_case)
-        .size_limit(LARGEST_REGEX)
+        .size_limit(MAX_REGEX_BYTES)
         .build()
         .map_err(|error| EditError::Regex(error.to_string()))
 }

@@ -4,7 +4,7 @@
 //! otherwise, and say so.
 
 /// The longest entity that is read, without `&` and `;`.
-const LONGEST: usize = 8;
+const MAX_ENTITY_BYTES: usize = 8;
 
 /// The entities that stand for characters of code.
 const NAMED: [(&str, char); 7] =
@@ -54,7 +54,7 @@ pub fn looks_escaped(text: &str) -> bool {
 /// The character of the entity at the start of a text, and how long the entity is.
 fn read(text: &str) -> Option<(char, usize)> {
     let body = text.strip_prefix('&')?;
-    let end = body.bytes().take(LONGEST + 1).position(|byte| byte == b';')?;
+    let end = body.bytes().take(MAX_ENTITY_BYTES + 1).position(|byte| byte == b';')?;
     let name = body.get(..end)?;
     let character = match name.strip_prefix('#') {
         None => NAMED.iter().find(|(known, _)| *known == name)?.1,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::lines::LineRange;
 
 /// The widest step of indentation that is recognised, in columns.
-const WIDEST: usize = 8;
+const MAX_INDENT_COLUMNS: usize = 8;
 
 /// Step of a text whose lines show none.
 const USUAL: usize = 4;
@@ -125,7 +125,7 @@ fn step(lines: &[&str]) -> usize {
     let mut before = 0;
     for line in lines.iter().filter(|line| !is_blank(line) && !line.trim_start().starts_with('*')) {
         let now = columns(line);
-        if now > before && now - before <= WIDEST {
+        if now > before && now - before <= MAX_INDENT_COLUMNS {
             *steps.entry(now - before).or_default() += 1;
         }
         before = now;

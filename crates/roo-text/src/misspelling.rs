@@ -3,12 +3,12 @@
 use rapidfuzz::distance::osa;
 
 /// The longest word that is compared, in bytes: what is longer is no slip of the hand.
-const LONGEST: usize = 64;
+const MAX_WORD_BYTES: usize = 64;
 
 /// The known word that `written` nearly is: one slip away, in a longer word two with the same first letter; `-`,
 /// `_` and capitals count for nothing. None where it is one of them.
 pub fn meant<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if written.len() > LONGEST {
+    if written.len() > MAX_WORD_BYTES {
         return None;
     }
     let plain = |word: &str| word.to_lowercase().replace(['-', '_'], "");

@@ -12,11 +12,11 @@ use super::lines::{self, LineRange};
 /// Below this likeness a place is not worth showing.
 const WORTH_SHOWING: f64 = 0.3;
 /// Characters of the longest search that is compared by edit distance.
-const LONGEST: usize = 20_000;
+const MAX_SEARCH_CHARS: usize = 20_000;
 /// Maximum number of places that are compared by edit distance, and the work that this may take, in steps of a machine word.
 /// Both bound the time for hostile texts; ordinary ones stay far below.
-const MOST_PLACES: usize = 64;
-const MOST_STEPS: usize = 4_000_000;
+const MAX_PLACES: usize = 64;
+const MAX_STEPS: usize = 4_000_000;
 
 /// The lines that come closest to what was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl RankedPlace {
 pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -> Vec<RankedPlace> {
     let wanted = Characters::new(search);
     let searched = wanted.trimmed(0..search.len());
-    if text.len() == 0 || searched.is_empty() || searched.len() > LONGEST {
+    if text.len() == 0 || searched.is_empty() || searched.len() > MAX_SEARCH_CHARS {
         return vec![];
     }
     let there = Characters::new(text);
@@ -187,7 +187,7 @@ pub(super) fn closest(text: &NormalLines, search: &NormalLines, at_least: f64) -
     let comparator = BatchComparator::new(searched.iter().copied());
     let mut best: Vec<RankedPlace> = vec![];
     let mut floor = at_least;
-    for (line, shared) in places.into_iter().take((MOST_STEPS / steps).clamp(1, MOST_PLACES)) {
+    for (line, shared) in places.into_iter().take((MAX_STEPS / steps).clamp(1, MAX_PLACES)) {
         let window = there.trimmed(line..line + height);
         let longer = searched.len().max(window.len());
         // The small number makes up for what 1 − 0.9 loses in binary.

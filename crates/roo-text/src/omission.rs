@@ -13,7 +13,7 @@ const CLOSINGS: [&str; 3] = ["*/}", "*/", "-->"];
 /// The only ones in a file of prose, where the others are headings and lists.
 const PROSE_OPENING: &str = "<!--";
 /// The longest comment that is looked at, in bytes.
-const LONGEST: usize = 200;
+const MAX_COMMENT_BYTES: usize = 200;
 
 /// Phrases of a comment, without what decorates it.
 struct Sayings {
@@ -77,7 +77,7 @@ pub fn find(path: &str, before: Option<&str>, after: &str) -> Option<Omission> {
 }
 
 fn is_omission(line: &str, is_prose: bool) -> bool {
-    if line.len() > LONGEST {
+    if line.len() > MAX_COMMENT_BYTES {
         return false;
     }
     let opening = OPENINGS.iter().find(|opening| line.starts_with(**opening));

@@ -19,7 +19,7 @@ use roo_protocol::ids::Digest;
 /// Size of each of the two copies of the head, which are written alternately: a torn write leaves the other one.
 const SLOT: usize = 1024;
 /// The largest list of signed heads that is read: some four hundred million records.
-const MOST_ANCHORS: u64 = 1 << 30;
+const MAX_ANCHORS_BYTES: u64 = 1 << 30;
 
 /// The longest key that is read, in bytes.
 const KEY_LENGTH: u64 = 1024;
@@ -117,7 +117,8 @@ impl Anchor {
     /// Reads all anchors, oldest first. Returns the number of invalid lines as well; a torn line at the end, which a
     /// crash leaves, doesn't count.
     pub(super) fn read_all(directory: &TraceDirectory) -> io::Result<(Vec<Self>, usize)> {
-        let bytes = directory.disk().read_beginning(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
+        let bytes =
+            directory.disk().read_beginning(&directory.anchors(), MAX_ANCHORS_BYTES)?.unwrap_or_default();
         let (mut found, mut bad) = (Vec::new(), 0);
         let (whole, torn) = bytes.split_at(complete_lines_length(&bytes));
         for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -177,7 +178,7 @@ impl Signer {
             }
             opened => opened?,
         };
-        let signed = directory.disk().read_beginning(&path, MOST_ANCHORS)?.unwrap_or_default();
+        let signed = directory.disk().read_beginning(&path, MAX_ANCHORS_BYTES)?.unwrap_or_default();
         let length = complete_lines_length(&signed) as u64;
         if length < signed.len() as u64 {
             // This line would continue a torn one.

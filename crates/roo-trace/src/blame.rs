@@ -23,12 +23,12 @@ use super::value::{self, bounded};
 use roo_protocol::ids::Digest;
 
 /// Texts with more lines than this are not searched for lines that moved by unrecorded edits.
-const MOST_LINES: usize = 20_000;
+const MAX_LINES: usize = 20_000;
 /// Number of unrecorded edits a file's lines are followed over.
-const MOST_LAYERS: usize = 8;
+const MAX_LAYERS: usize = 8;
 /// The most runs of lines that are kept for all files, a few dozen bytes each. Files that were not written
 /// for longest are forgotten first.
-const MOST_RUNS: usize = 500_000;
+const MAX_RUNS: usize = 500_000;
 
 /// Author and purpose of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -194,7 +194,7 @@ impl Index {
             history.change(record, file, own.before, after);
             self.runs += history.size();
         }
-        if self.runs > MOST_RUNS {
+        if self.runs > MAX_RUNS {
             self.forget();
         }
     }
@@ -205,7 +205,7 @@ impl Index {
             self.files.iter().map(|(path, history)| (history.seq, path.clone())).collect();
         oldest.sort_unstable();
         for (_, path) in oldest {
-            if self.runs <= MOST_RUNS / 10 * 9 {
+            if self.runs <= MAX_RUNS / 10 * 9 {
                 break;
             }
             if let Some(history) = self.files.remove(&path) {
@@ -244,7 +244,7 @@ impl Index {
             }
             layers.next();
         }
-        if layers.peek().is_some() && current.len() <= MOST_LINES && found.iter().any(Option::is_none) {
+        if layers.peek().is_some() && current.len() <= MAX_LINES && found.iter().any(Option::is_none) {
             let mut search = Search::new(&current, found);
             for layer in layers {
                 search.align(layer);
@@ -300,7 +300,7 @@ impl History {
 
     fn push(&mut self, layer: Layer) {
         self.layers.retain(|layer| layer.runs.iter().any(|run| run.piece.is_some()));
-        if self.layers.len() >= MOST_LAYERS {
+        if self.layers.len() >= MAX_LAYERS {
             self.layers.remove(0);
         }
         self.layers.push(layer);
@@ -417,7 +417,7 @@ impl<'a> Search<'a> {
         let mut owners: Vec<usize> = Vec::new();
         for (index, run) in layer.runs.iter().enumerate() {
             match run.marks() {
-                Some(marks) if old.len() + marks.len() <= MOST_LINES => {
+                Some(marks) if old.len() + marks.len() <= MAX_LINES => {
                     old.extend(marks.iter().map(|mark| u32::from(*mark)));
                     owners.extend(std::iter::repeat_n(index, marks.len()));
                 }

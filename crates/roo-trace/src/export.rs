@@ -17,7 +17,7 @@ use roo_durable::disk::{Disk as _, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The largest file of the workspace whose lines are exported, in bytes.
-const LARGEST: u64 = 20 << 20;
+const MAX_FILE_BYTES: u64 = 20 << 20;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,11 @@ pub fn export(state_directory: &Path, folder: &Path, shape: Shape, out: &mut imp
         let mut note = AuthorshipNote::default();
         for path in index.paths() {
             // A file that can't be read is left out.
-            let text =
-                RealDisk.read_beginning(&folder.join(path), LARGEST).ok().flatten().map(String::from_utf8);
+            let text = RealDisk
+                .read_beginning(&folder.join(path), MAX_FILE_BYTES)
+                .ok()
+                .flatten()
+                .map(String::from_utf8);
             if let Some(Ok(text)) = text {
                 note.add(path, &index.lines(path, &text));
             }

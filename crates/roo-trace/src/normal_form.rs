@@ -11,7 +11,7 @@ use tree_sitter::{Node, Tree};
 use super::syntax::{Language, is_comment};
 
 /// Maximum depth of a tree, which the stack of [`super::normal_form_cache`] is large enough for.
-const DEEPEST: usize = 1000;
+const MAX_DEPTH: usize = 1000;
 
 /// The tree is too deep to be walked.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl<'t> SyntaxWalk<'t, '_> {
             return Ok(());
         }
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(TooDeep);
         }
         open(node.kind_id(), out);
@@ -460,7 +460,7 @@ impl<'t> SyntaxWalk<'t, '_> {
             }
             _ => {
                 self.depth += 1;
-                if self.depth > DEEPEST {
+                if self.depth > MAX_DEPTH {
                     return Err(TooDeep);
                 }
                 open(node.kind_id(), out);

@@ -14,9 +14,9 @@ use roo_protocol::ids::Digest;
 /// is used of it costs memory.
 const STACK: usize = 64 << 20;
 /// The most texts that are remembered.
-const MOST: usize = 32;
+const MAX_TEXTS: usize = 32;
 /// The most definitions that are remembered of all of them.
-const MOST_DEFINITIONS: usize = 20_000;
+const MAX_DEFINITIONS: usize = 20_000;
 
 /// Runs a walk over a tree on a large stack. None if it panics.
 pub(super) fn on_deep_stack<T>(walk: impl FnOnce() -> T) -> Option<T> {
@@ -89,7 +89,7 @@ impl ComparableForms {
             Some(Some(form)) => form.definitions.len(),
             _ => 0,
         };
-        while known.len() > MOST || known.iter().map(definitions).sum::<usize>() > MOST_DEFINITIONS {
+        while known.len() > MAX_TEXTS || known.iter().map(definitions).sum::<usize>() > MAX_DEFINITIONS {
             known.pop_front();
         }
         slot
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn only_so_many_are_remembered() {
         let forms = ComparableForms::default();
-        for number in 0..MOST + 5 {
+        for number in 0..MAX_TEXTS + 5 {
             forms.form(Language::Rust, &format!("fn f{number}() {{}}\n"));
         }
-        assert_eq!(forms.known.lock().unwrap().len(), MOST);
-        let many = |name: &str| format!("fn {name}() {{}}\n").repeat(MOST_DEFINITIONS / 2 + 1);
+        assert_eq!(forms.known.lock().unwrap().len(), MAX_TEXTS);
+        let many = |name: &str| format!("fn {name}() {{}}\n").repeat(MAX_DEFINITIONS / 2 + 1);
         forms.form(Language::Rust, &many("f"));
         forms.form(Language::Rust, &many("g"));
         forms.form(Language::Rust, "fn f() {}\n");

@@ -24,9 +24,9 @@ pub const TRACE_FILE: &str = "agent_trace.jsonl";
 /// File name of the map of intents.
 pub const MAP_FILE: &str = "intent_map.md";
 /// The most files of one chain that are set aside.
-const MOST_ASIDE: usize = 100;
+const MAX_SET_ASIDE: usize = 100;
 /// The longest line of a record, in bytes.
-const LONGEST_LINE: u64 = 8 << 20;
+const MAX_LINE_BYTES: u64 = 8 << 20;
 
 /// A workspace's copy could not be written. The original is complete nevertheless.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -253,7 +253,8 @@ impl Projection {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let length = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(&failed)?;
+            let length =
+                reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(&failed)?;
             if length == 0 {
                 return Ok(());
             }
@@ -278,7 +279,7 @@ impl Projection {
     /// may be replaced.
     fn move_aside(&self, directory: &File, file: &File, short: &str) -> Result<(), ProjectionError> {
         let failed = |error: Errno| self.io("set aside", TRACE_FILE)(error.into());
-        let names = (1..=MOST_ASIDE).map(|number| match number {
+        let names = (1..=MAX_SET_ASIDE).map(|number| match number {
             1 => format!("agent_trace.{short}.jsonl"),
             number => format!("agent_trace.{short}-{number}.jsonl"),
         });

@@ -8,7 +8,7 @@ use roo_protocol::ids::Digest;
 use roo_text::{diff, lines};
 
 /// The most hunks of a change. Of more, those that are nearest to each other are joined.
-const MOST_HUNKS: usize = 512;
+const MAX_HUNKS: usize = 512;
 
 /// Lines that replaced others. Both sides count from 0; either may be empty, not both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +93,15 @@ impl Changes {
 
 /// Joins the hunks that are nearest to each other until there are few enough.
 fn coarsen(hunks: &mut Vec<Hunk>) {
-    if hunks.len() <= MOST_HUNKS {
+    if hunks.len() <= MAX_HUNKS {
         return;
     }
     let gap = |pair: &[Hunk]| pair[1].old_start - (pair[0].old_start + pair[0].old_len);
     let mut gaps: Vec<usize> = hunks.windows(2).map(gap).collect();
     gaps.sort_unstable();
-    let widest = gaps[hunks.len() - MOST_HUNKS - 1];
-    let mut left = hunks.len() - MOST_HUNKS;
-    let mut joined: Vec<Hunk> = Vec::with_capacity(MOST_HUNKS);
+    let widest = gaps[hunks.len() - MAX_HUNKS - 1];
+    let mut left = hunks.len() - MAX_HUNKS;
+    let mut joined: Vec<Hunk> = Vec::with_capacity(MAX_HUNKS);
     for hunk in hunks.drain(..) {
         match joined.last_mut() {
             Some(last) if left > 0 && hunk.old_start - (last.old_start + last.old_len) <= widest => {
@@ -200,7 +200,7 @@ mod tests {
             (0..4000).map(|n| if n % 3 == 0 { format!("x{n}\n") } else { format!("{n}\n") }).collect();
         let (old, new) = (old.concat(), new.concat());
         let changes = Changes::between(&split(&old), &split(&new));
-        assert_eq!(changes.hunks.len(), MOST_HUNKS);
+        assert_eq!(changes.hunks.len(), MAX_HUNKS);
         assert_eq!(changes.ranges.last(), Some(&Span { start: 4000, end: 4000 }));
     }
 

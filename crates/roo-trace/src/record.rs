@@ -18,9 +18,9 @@ use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, ToolCallId, Urid}
 /// The version of the Agent Trace format.
 pub const VERSION: &str = "0.1.0";
 /// A file of which more lines than this were written has no marks of single lines, only hashes of ranges.
-const MOST_MARKS: usize = 20_000;
+const MAX_MARKS: usize = 20_000;
 /// The most violations that one record names.
-const MOST_VIOLATIONS: usize = 256;
+const MAX_VIOLATIONS: usize = 256;
 
 /// Outcome of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -426,14 +426,14 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
         violations: entry
             .violations
             .iter()
-            .take(MOST_VIOLATIONS)
+            .take(MAX_VIOLATIONS)
             .map(|violation| Violation {
                 path: bounded(&violation.path, value::PATH).into_owned(),
                 action: name(&violation.action),
                 ..violation.clone()
             })
             .collect(),
-        violations_left_out: entry.violations.len().saturating_sub(MOST_VIOLATIONS),
+        violations_left_out: entry.violations.len().saturating_sub(MAX_VIOLATIONS),
         claimed: None,
         executes_later: None,
         files: Details::new(),
@@ -484,7 +484,7 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &Com
             detail.mutation = Some("delete".to_owned());
         } else {
             let written = changes.ranges.iter().flat_map(|span| &new[span.start - 1..span.end]);
-            if written.clone().count() <= MOST_MARKS {
+            if written.clone().count() <= MAX_MARKS {
                 detail.marks = written.map(|line| format!("{:04x}", ranges::mark(line))).collect();
             }
         }

@@ -9,7 +9,7 @@ use roo_durable::disk::{Disk as _, RealDisk};
 const SHORT: u64 = 4096;
 const PACKED: u64 = 16 << 20;
 /// Maximum number of references that name one another.
-const MOST_HOPS: usize = 5;
+const MAX_HOPS: usize = 5;
 
 /// The commit at HEAD. None without a repository, and in one without a commit.
 pub(super) fn head_commit(folder: &Path) -> Option<Vcs> {
@@ -17,7 +17,7 @@ pub(super) fn head_commit(folder: &Path) -> Option<Vcs> {
     // The references of a linked work tree are those of its repository.
     let common = text(&git.join("commondir"), SHORT).map(|path| git.join(path.trim()));
     let mut name = text(&git.join("HEAD"), SHORT)?;
-    for _ in 0..MOST_HOPS {
+    for _ in 0..MAX_HOPS {
         let Some(reference) = name.trim().strip_prefix("ref:").map(str::trim) else {
             let revision = name.trim().to_owned();
             return is_commit(&revision).then(|| Vcs { kind: Some("git".to_owned()), revision });

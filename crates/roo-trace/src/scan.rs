@@ -8,9 +8,9 @@ use super::chain::{self, VerifiedLink};
 /// Number of bytes read for one thread at a time.
 const CHUNK: usize = 2 << 20;
 /// The longest line of a record, in bytes.
-const LONGEST_LINE: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// The most threads.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// A line of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum ScannedLine {
 
 /// Visits all lines. Memory is bounded by the chunks in progress, whatever the file's size.
 pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(ScannedLine)) -> io::Result<()> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
     let mut rest = Vec::new();
     let mut ended = false;
     while !ended {
@@ -71,7 +71,7 @@ fn whole_lines(file: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<(Vec<u8>,
                 return Ok((Vec::new(), false));
             }
             // Such a long line can't be a record, so part of it is enough.
-            None if chunk.len() > LONGEST_LINE => chunk.truncate(1),
+            None if chunk.len() > MAX_LINE_BYTES => chunk.truncate(1),
             None => {}
         }
     }

@@ -27,9 +27,9 @@ use roo_protocol::ids::Digest;
 /// Number of lines read ahead to distinguish a forged record from the one after it.
 const AHEAD: usize = 16;
 /// The longest torn line that is compared with the beginning of a record, in bytes.
-const LONGEST_BEGUN: u64 = 16 << 20;
+const MAX_TORN_LINE_BYTES: u64 = 16 << 20;
 /// The most gaps that are tracked; further ones are joined.
-const MOST_GAPS: usize = 1000;
+const MAX_GAPS: usize = 1000;
 
 /// Kind of damage to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -303,7 +303,7 @@ fn check_copy(copy: OpenedCopy, known: KnownRecords<'_>) -> io::Result<Option<Ch
 
 /// Reads the text after the last line end of a file of this length, up to the maximum length of a record.
 fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
-    let from = length.saturating_sub(LONGEST_BEGUN);
+    let from = length.saturating_sub(MAX_TORN_LINE_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.by_ref().take(length - from).read_to_end(&mut bytes)?;
@@ -316,7 +316,7 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
 
 /// Returns whether a part of a line is the beginning of a record of the original: a crash left it so.
 fn begins_record(directory: &TraceDirectory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
-    let newest = history::newest(directory, LONGEST_BEGUN)?;
+    let newest = history::newest(directory, MAX_TORN_LINE_BYTES)?;
     let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
     Ok(lines.any(|line| chain::read(line, chain).is_some_and(|fact| fact.seq == seq)))
 }
@@ -497,7 +497,7 @@ impl VerifyWalk {
             }
             (0, _) => self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp"),
             (_, 0) => {
-                if self.gaps.len() < MOST_GAPS {
+                if self.gaps.len() < MAX_GAPS {
                     self.gaps.push((expected, fact.seq - 1, false));
                 } else {
                     self.found(expected, Tamper::Delete, "it is gone");

@@ -17,7 +17,7 @@ use super::resolver::Purpose;
 use roo_protocol::ids::Digest;
 
 /// The largest file that is looked at, in bytes.
-const LARGEST: u64 = 8 << 20;
+const MAX_FILE_BYTES: u64 = 8 << 20;
 /// The most files that are remembered.
 const REMEMBERED: usize = 4096;
 /// A file that changed more recently may change again without its times showing it, on file systems that count seconds.
@@ -114,7 +114,7 @@ impl DiskDigests {
         let path = file.absolute().to_owned();
         // Before the content is read, so that a change in between shows later.
         let metadata = fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
-        let digests = FileDigests::of(read_disk(&file, LARGEST).ok()?);
+        let digests = FileDigests::of(read_disk(&file, MAX_FILE_BYTES).ok()?);
         let stamp = Stamp::from(&metadata);
         if stamp.is_settled(now) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

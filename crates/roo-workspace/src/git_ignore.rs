@@ -14,7 +14,7 @@ use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
 use roo_durable::read_regular;
 
 /// The largest ignore file that counts, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The longest text of a file that points to a repository elsewhere, in bytes.
 const POINTER: u64 = 4 << 10;
 
@@ -120,7 +120,7 @@ impl Level {
 
 /// The patterns of a file. Invalid lines are ignored, and so is anything but a regular file.
 fn rules(directory: &Path, file: &Path) -> Option<Gitignore> {
-    let text = read_regular(file, LARGEST).ok()?;
+    let text = read_regular(file, MAX_FILE_BYTES).ok()?;
     let mut builder = GitignoreBuilder::new(directory);
     for line in text.trim_start_matches('\u{feff}').lines() {
         let _ = builder.add_line(None, line);

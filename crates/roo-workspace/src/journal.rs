@@ -24,7 +24,7 @@ use roo_durable::disk::{Disk, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The largest journal that is read, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_JOURNAL_BYTES: u64 = 64 << 20;
 
 /// Looks up the digest of a file's text: of the open document, else of the file on disk; none for a missing file.
 pub(super) type BufferText<'a> = &'a dyn Fn(&Path) -> Option<Digest>;
@@ -177,7 +177,7 @@ impl Journal {
     /// Reads the change of a process that ended. A file that is not a journal of this version is
     /// [`io::ErrorKind::InvalidData`].
     fn read(&self) -> io::Result<Option<JournalRecord>> {
-        let Some(bytes) = self.file.read(LARGEST)? else { return Ok(None) };
+        let Some(bytes) = self.file.read(MAX_JOURNAL_BYTES)? else { return Ok(None) };
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         serde_json::from_slice(&bytes).map(Some).map_err(invalid)
     }

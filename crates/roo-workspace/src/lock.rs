@@ -15,7 +15,7 @@ use roo_durable::disk::{Access, Disk, HeldLock, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The longest record of a commit, in bytes.
-const LONGEST: u64 = 64 * 1024;
+const MAX_RECORD_BYTES: u64 = 64 * 1024;
 
 /// Time for which another server may hold the lock. A commit takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ impl WorkspaceLock {
 
     /// The commit of a process that ended.
     pub(super) fn pending(&mut self) -> io::Result<Option<PendingCommit>> {
-        let text = self.disk.read_beginning(&self.path, LONGEST)?.unwrap_or_default();
+        let text = self.disk.read_beginning(&self.path, MAX_RECORD_BYTES)?.unwrap_or_default();
         // Nothing was done after a record that is incomplete.
         Ok(serde_json::from_slice(&text).ok())
     }

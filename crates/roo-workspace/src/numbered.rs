@@ -28,7 +28,7 @@ pub const ONE_LINE_CHARACTERS: usize = 50_000;
 const NAMED_LINES: usize = 10;
 
 /// The fewest characters of a line that some tool cuts: searches show less of a line than reading it does.
-const SHORTEST_CUT: usize = 400;
+const MIN_CUT_CHARS: usize = 400;
 
 /// The length of the pieces by which the end of a cut line is found again, in characters, and their number. Several, as
 /// what a model copies may have a change.
@@ -249,13 +249,13 @@ fn cut_notice(lines: &[(usize, usize)], most: usize) -> String {
 pub fn copied_cut_line(before: &str, after: &str) -> Option<usize> {
     let mut ends = after.lines().enumerate().filter_map(|(index, line)| {
         let shown: Vec<char> = line.trim_end().strip_suffix('…')?.chars().collect();
-        (shown.len() + 1 >= SHORTEST_CUT).then_some((index, line, shown))
+        (shown.len() + 1 >= MIN_CUT_CHARS).then_some((index, line, shown))
     });
     ends.find_map(|(index, line, shown)| {
         let pieces: Vec<String> =
             shown.rchunks(PIECE).take(PIECES).map(|piece| piece.iter().collect()).collect();
         let goes_on =
-            |known: &str| known.len() > SHORTEST_CUT && pieces.iter().any(|piece| known.contains(piece));
+            |known: &str| known.len() > MIN_CUT_CHARS && pieces.iter().any(|piece| known.contains(piece));
         let is_new = before.lines().all(|known| known != line);
         (is_new && before.lines().any(goes_on)).then_some(index + 1)
     })

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use roo_protocol::ids::Digest;
 
 /// The most writes of one file that are remembered. Older ones don't matter for its current state.
-const MOST_OF_A_FILE: usize = 8;
+const MAX_WRITES_PER_FILE: usize = 8;
 
 /// The writes since the oldest [`WriteMark`] that is still held. A command may run for days, so they are bounded by the
 /// files that are written meanwhile, and not by their number.
@@ -48,7 +48,7 @@ impl WrittenFiles {
         }
         let writes = state.written.entry(path.to_owned()).or_default();
         writes.push_back((number, digest));
-        if writes.len() > MOST_OF_A_FILE {
+        if writes.len() > MAX_WRITES_PER_FILE {
             writes.pop_front();
         }
     }

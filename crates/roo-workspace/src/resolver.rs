@@ -19,7 +19,7 @@ use roo_text::names::fold;
 use roo_text::render::{exact_line, is_invisible};
 
 /// The longest path that is resolved, in bytes.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 
 /// Purpose of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum PathError {
     #[error("The path is empty: name a file or directory relative to the workspace.")]
     Empty,
     /// Longer than any real path.
-    #[error("The path has {length} bytes; at most {LONGEST_PATH} are allowed.")]
+    #[error("The path has {length} bytes; at most {MAX_PATH_BYTES} are allowed.")]
     TooLong {
         /// In bytes.
         length: usize,
@@ -570,7 +570,7 @@ fn check_text(text: &str) -> Result<(), PathError> {
     if text.is_empty() {
         return Err(PathError::Empty);
     }
-    if text.len() > LONGEST_PATH {
+    if text.len() > MAX_PATH_BYTES {
         return Err(PathError::TooLong { length: text.len() });
     }
     if text.chars().any(char::is_control) {

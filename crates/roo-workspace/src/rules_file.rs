@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use cap_std::fs::Dir;
 
 /// The largest one, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Modification time, size and identity of the file; none when missing.
 pub(super) type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
@@ -44,10 +44,10 @@ pub(super) fn read(root: &Dir, name: &str) -> io::Result<Option<String>> {
         }
         found => found?,
     };
-    if !found.is_file() || found.len() > LARGEST {
+    if !found.is_file() || found.len() > MAX_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file of at most 1 MiB"));
     }
     let mut text = String::new();
-    root.open(name)?.take(LARGEST).read_to_string(&mut text)?;
+    root.open(name)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(Some(text))
 }

@@ -21,7 +21,7 @@ const DIRECTORY: &str = ".claude";
 /// The directory of its sessions, with one for each folder.
 const PROJECTS: &str = "projects";
 /// The most sessions that are looked at.
-const MOST: usize = 20_000;
+const MAX_SESSIONS: usize = 20_000;
 
 /// Imports the sessions below the directory that is named, or else below the usual one. Fails if one was left out.
 pub(super) fn import(common: &Common, arguments: &ImportClaudeCode) -> Result<Ending, CliError> {
@@ -42,10 +42,10 @@ pub(super) fn import(common: &Common, arguments: &ImportClaudeCode) -> Result<En
         _ => CliError::Other(format!("can't read {shown}: {error}")),
     })?;
     files.sort();
-    if files.len() == MOST {
+    if files.len() == MAX_SESSIONS {
         writeln!(
             terminal::stderr(),
-            "roo-lsp: {shown} has more than {MOST} sessions; the others are not read"
+            "roo-lsp: {shown} has more than {MAX_SESSIONS} sessions; the others are not read"
         )?;
     }
     if arguments.path.is_none() && !may_import(files.len(), &shown, arguments)? {
@@ -94,7 +94,7 @@ fn collect(directory: &Path, with_folders: bool, files: &mut Vec<(String, PathBu
                 );
             }
         } else if let Some(id) = entry.file_name().to_str().and_then(session_of)
-            && files.len() < MOST
+            && files.len() < MAX_SESSIONS
         {
             files.push((id.to_owned(), path));
         }

@@ -28,7 +28,7 @@ const CLINE: &str = "claude-dev";
 /// The program's name.
 const ROO_CODE: &str = "Roo Code";
 /// The most tasks of a directory.
-const MOST_TASKS: usize = 20_000;
+const MAX_TASKS: usize = 20_000;
 
 /// The directory of a program.
 struct Storage {
@@ -164,7 +164,7 @@ impl Storage {
         match fs::read_dir(&directory) {
             Ok(entries) => {
                 let names = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
-                ids.extend(names.filter_map(|entry| entry.file_name().into_string().ok()).take(MOST_TASKS));
+                ids.extend(names.filter_map(|entry| entry.file_name().into_string().ok()).take(MAX_TASKS));
             }
             // One without tasks may have modes.
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.join("settings").is_dir() => {}
@@ -179,10 +179,10 @@ impl Storage {
             }
         }
         ids.sort();
-        if ids.len() == MOST_TASKS {
+        if ids.len() == MAX_TASKS {
             writeln!(
                 terminal::stderr(),
-                "roo-lsp: {shown} has more than {MOST_TASKS} tasks; the others are not read"
+                "roo-lsp: {shown} has more than {MAX_TASKS} tasks; the others are not read"
             )?;
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

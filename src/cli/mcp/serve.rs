@@ -32,7 +32,7 @@ use roo_formats::config::Layer;
 /// The variable with the token of clients over HTTP.
 const TOKEN: &str = "ROO_LSP_MCP_TOKEN";
 /// The shortest token that is taken from the environment, in bytes.
-const SHORTEST_TOKEN: usize = 16;
+const MIN_TOKEN_BYTES: usize = 16;
 
 /// Serves until the client goes, or until a signal. `is_named`: whether the user has named the workspace.
 pub(super) async fn serve(
@@ -105,8 +105,8 @@ async fn over_http(
 ) -> Result<(), CliError> {
     let address = listener.local_addr().map_err(|error| CliError::Other(error.to_string()))?;
     let token = match std::env::var(TOKEN) {
-        Ok(token) if token.len() < SHORTEST_TOKEN => {
-            return Err(CliError::Usage(format!("{TOKEN} is shorter than {SHORTEST_TOKEN} bytes")));
+        Ok(token) if token.len() < MIN_TOKEN_BYTES => {
+            return Err(CliError::Usage(format!("{TOKEN} is shorter than {MIN_TOKEN_BYTES} bytes")));
         }
         Ok(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => token,
         Ok(_) | Err(VarError::NotUnicode(_)) => {

@@ -7,7 +7,7 @@ use std::ops::Range;
 const BEGINS: &[&str] = &["<!--", "///", "//!", "/**", "/*", "//", "--", "{-", "(*", "#", ";", "%", "*"];
 const ENDS: &[&str] = &["-->", "*/", "-}", "*)"];
 /// The most lines of one comment that are looked at, before and behind.
-const LONGEST: usize = 40;
+const MAX_COMMENT_LINES: usize = 40;
 
 /// Purpose of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +45,15 @@ pub(super) fn find(text: &str, lines: Range<u32>) -> Vec<Comment> {
         if part.alone {
             let is_part =
                 |line: &usize| all.get(*line).copied().and_then(comment_of).is_some_and(|part| part.alone);
-            whole.start =
-                (line.saturating_sub(LONGEST)..line).rev().take_while(is_part).last().unwrap_or(line);
-            whole.end = (line + 1..line + LONGEST).take_while(is_part).last().map_or(line + 1, |end| end + 1);
+            whole.start = (line.saturating_sub(MAX_COMMENT_LINES)..line)
+                .rev()
+                .take_while(is_part)
+                .last()
+                .unwrap_or(line);
+            whole.end = (line + 1..line + MAX_COMMENT_LINES)
+                .take_while(is_part)
+                .last()
+                .map_or(line + 1, |end| end + 1);
         }
         let parts = all.get(whole.clone()).unwrap_or_default().iter().filter_map(|line| comment_of(line));
         let said: Vec<&str> = parts.map(|part| part.text).filter(|text| !text.is_empty()).collect();

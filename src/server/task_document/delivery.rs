@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
 use super::transcript::{MarkKind, Rendering};
-use super::{LARGEST, TaskDocument, prompt, sent_text};
+use super::{MAX_DOCUMENT_BYTES, TaskDocument, prompt, sent_text};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
 use crate::view::Prompt;
@@ -282,7 +282,7 @@ impl Delivery {
             return true;
         }
         let file = PrivateFile::new(&self.document.path);
-        let read = tokio::task::spawn_blocking(move || match file.read(LARGEST) {
+        let read = tokio::task::spawn_blocking(move || match file.read(MAX_DOCUMENT_BYTES) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()),
             Err(error) => Err(error),
         });

@@ -49,7 +49,7 @@ use roo_text::position::{Encoding, Positions};
 use roo_workspace::path_of;
 
 /// The largest document that is read back from the disk, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 /// Time limit for the first text of a document.
 const FIRST: Duration = Duration::from_secs(5);
 
@@ -180,7 +180,7 @@ pub(super) async fn written(session: &Session, uri: &str) -> Result<String> {
 /// Takes a text that was sent out of the document in which it was written.
 pub(super) async fn take(session: &Session, uri: &str, text: String) {
     if let Some(document) = session.task_documents.find(uri) {
-        let sent_on_disk = sent_text::remember(&document.path, LARGEST).await;
+        let sent_on_disk = sent_text::remember(&document.path, MAX_DOCUMENT_BYTES).await;
         let mut texts = document.texts();
         (texts.taken, texts.sent_on_disk) = (Some(text), sent_on_disk);
         drop(texts);

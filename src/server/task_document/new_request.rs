@@ -30,7 +30,7 @@ const ABOUT: &str = "\n## About\n\n";
 /// Time limit for an editor's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The largest one that is read from the disk, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Returns whether a document could be one, by its names alone.
 pub(super) fn is_one(uri: &str) -> bool {
@@ -55,7 +55,7 @@ impl NewRequest {
             Some(open) => open.text.to_string(),
             None => {
                 let file = PrivateFile::new(&path);
-                let read = tokio::task::spawn_blocking(move || file.read(LARGEST)).await;
+                let read = tokio::task::spawn_blocking(move || file.read(MAX_FILE_BYTES)).await;
                 let bytes = read.ok().and_then(std::result::Result::ok).flatten().unwrap_or_default();
                 match sent_text::known(&path).await {
                     Some(sent) if sent == Digest::of(&bytes) => String::new(),
@@ -155,7 +155,7 @@ pub(in crate::server) async fn add_context(
 pub(in crate::server) async fn empty(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
     let Ok(request) = NewRequest::new(session, services).await else { return };
     // Before it is gone from the editor, which may be closed at once.
-    sent_text::remember(&request.path, LARGEST).await;
+    sent_text::remember(&request.path, MAX_FILE_BYTES).await;
     if let Err(error) = request.replace(session, written(&[], None, "\n")).await {
         tracing::warn!(%error, "the text that was sent could not be removed from the document for new requests");
     }

@@ -9,7 +9,7 @@ use roo_durable::PrivateFile;
 use roo_protocol::ids::Digest;
 
 /// The longest mark, in bytes.
-const LONGEST: u64 = 256;
+const MAX_MARK_BYTES: u64 = 256;
 
 /// The file with the mark of a document.
 fn mark(document: &Path) -> PrivateFile {
@@ -30,7 +30,7 @@ pub(super) async fn remember(document: &Path, largest: u64) -> Option<Digest> {
 /// The digest of what the document had on disk when its prompt was last sent.
 pub(super) async fn known(document: &Path) -> Option<Digest> {
     on_disk(document, |document| {
-        let bytes = mark(document).read(LONGEST)?;
+        let bytes = mark(document).read(MAX_MARK_BYTES)?;
         Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|text| Digest::parse(text.trim())))
     })
     .await

@@ -25,7 +25,7 @@ const PENDING: [&str; 5] = ["PATH-10", "PATH-15", "PATH-19", "EXF-04", "DOS-06"]
 const GAPS: [&str; 0] = [];
 
 /// The lengths of both lists when they were drawn up.
-const MOST: (usize, usize) = (20, 0);
+const MAX_LENGTHS: (usize, usize) = (20, 0);
 
 /// An attack, and what holds against it.
 #[derive(Deserialize)]
@@ -102,5 +102,8 @@ fn every_test_of_a_row_is_there() {
 fn what_is_open_only_gets_less() {
     assert_eq!(ids(|row| row.pending.is_some()), PENDING);
     assert_eq!(ids(|row| row.gap.is_some()), GAPS);
-    assert!(PENDING.len() <= MOST.0 && GAPS.len() <= MOST.1, "an attack that was held off works again");
+    assert!(
+        PENDING.len() <= MAX_LENGTHS.0 && GAPS.len() <= MAX_LENGTHS.1,
+        "an attack that was held off works again"
+    );
 }

@@ -20,19 +20,19 @@ use roo_workspace::{Purpose, read_disk};
 const DIRECTORY: &str = ".roo/commands";
 
 /// The longest file, in bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The most commands of one directory.
-const MOST: usize = 200;
+const MAX_COMMANDS: usize = 200;
 
 /// The longest name, in characters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Maximum length of a text after its arguments are filled in, in bytes; further places are left as they are.
-const LONGEST_TEXT: usize = 256 << 10;
+const MAX_TEXT_BYTES: usize = 256 << 10;
 
 /// A command that users write as `/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl SlashCommand {
         let mut text = String::with_capacity(self.body.len() + arguments.len());
         let mut rest = self.body.as_str();
         let mut replaced = false;
-        while let Some((before, behind)) = rest.split_once('$').filter(|_| text.len() < LONGEST_TEXT) {
+        while let Some((before, behind)) = rest.split_once('$').filter(|_| text.len() < MAX_TEXT_BYTES) {
             text.push_str(before);
             let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let number = behind.get(..digits).filter(|_| digits == 1).and_then(|digits| digits.parse().ok());
@@ -116,7 +116,7 @@ fn begins_with_word(text: &str) -> bool {
 
 /// Returns whether `/name` can be written in a message.
 pub fn is_name(name: &str) -> bool {
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME_CHARS
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c != '.')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
@@ -138,11 +138,12 @@ pub(crate) fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<
             Vec::new()
         });
         let files: Vec<String> = names.into_iter().filter(|name| stem(name).is_some()).collect();
-        if files.len() > MOST {
-            let message = format!("It has {} commands; only the first {MOST} are loaded.", files.len());
+        if files.len() > MAX_COMMANDS {
+            let message =
+                format!("It has {} commands; only the first {MAX_COMMANDS} are loaded.", files.len());
             problems.push(FileProblem::error(&directory.path(DIRECTORY), None, message));
         }
-        for file in files.iter().take(MOST) {
+        for file in files.iter().take(MAX_COMMANDS) {
             let below = format!("{DIRECTORY}/{file}");
             let path = directory.path(&below);
             if path.is_dir() {
@@ -179,12 +180,12 @@ fn read(
     let name = stem(file).unwrap_or(file);
     if !is_name(name) {
         return Err(fault(format!(
-            "A command is named by its file, with ASCII letters, digits, '_', '-' and '.', at most {LONGEST_NAME} \
+            "A command is named by its file, with ASCII letters, digits, '_', '-' and '.', at most {MAX_NAME_CHARS} \
              of them: rename it."
         )));
     }
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
-    let bytes = read_disk(&place, LONGEST).map_err(|error| fault(error.to_string()))?;
+    let bytes = read_disk(&place, MAX_FILE_BYTES).map_err(|error| fault(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| fault("It is not valid UTF-8.".to_owned()))?;
     parse(&text, name, path, directory.scope, problems)
 }
@@ -206,8 +207,8 @@ fn parse(
     scope: Scope,
     problems: &mut Vec<FileProblem>,
 ) -> Result<SlashCommand, Problem> {
-    if text.len() as u64 > LONGEST {
-        let message = format!("It has more than {} KiB: shorten it.", LONGEST >> 10);
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let message = format!("It has more than {} KiB: shorten it.", MAX_FILE_BYTES >> 10);
         return Err(Problem::error(None, message));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -226,7 +227,7 @@ fn parse(
             (CommandKeys::default(), &*text)
         }
     };
-    let shown = |text: Option<String>| text.map(|text| one_line(&text, LONGEST_DESCRIPTION));
+    let shown = |text: Option<String>| text.map(|text| one_line(&text, MAX_DESCRIPTION_CHARS));
     let CommandKeys { description, argument_hint, mode, .. } = keys;
     Ok(SlashCommand {
         name: name.to_owned(),
@@ -330,7 +331,7 @@ mod tests {
             ("work/.roo/commands/good.md", "---\nargument-hint: [file]\n---\nx"),
             ("work/.roo/commands/twice.md", "---\nmode: a\nmode: b\n---\nx"),
             ("work/.roo/commands/two words.md", "x"),
-            ("work/.roo/commands/large.md", &"x".repeat(LONGEST as usize + 1)),
+            ("work/.roo/commands/large.md", &"x".repeat(MAX_FILE_BYTES as usize + 1)),
             ("work/.roo/commands/hidden.md", "see\u{e0041}\u{200b} here"),
         ]);
         let (commands, problems) = fixture.load_commands();
@@ -417,10 +418,11 @@ mod tests {
 
     #[test]
     fn there_may_be_too_many() {
-        let names: Vec<String> = (0..MOST + 1).map(|n| format!("work/.roo/commands/c{n:04}.md")).collect();
+        let names: Vec<String> =
+            (0..MAX_COMMANDS + 1).map(|n| format!("work/.roo/commands/c{n:04}.md")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
         let (commands, problems) = Fixture::new(&files).load_commands();
-        assert_eq!((commands.len(), problems.len()), (MOST + 1, 1));
+        assert_eq!((commands.len(), problems.len()), (MAX_COMMANDS + 1, 1));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use roo_text::render;
 use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 
 /// The most entries of a directory.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// A home directory or a workspace root.
 pub(super) struct CustomizationDirectory {
@@ -52,13 +52,13 @@ impl CustomizationDirectory {
             found => found.map_err(|error| problem(error.to_string()))?,
         };
         let list = || -> io::Result<Vec<String>> {
-            let entries = place.absolute().read_dir()?.take(MOST_ENTRIES + 1);
+            let entries = place.absolute().read_dir()?.take(MAX_ENTRIES + 1);
             let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
             Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
         };
         let mut names = list().map_err(|error| problem(format!("The directory can't be listed: {error}")))?;
-        if names.len() > MOST_ENTRIES {
-            let message = format!("It has more than {MOST_ENTRIES} entries, so nothing is loaded from it.");
+        if names.len() > MAX_ENTRIES {
+            let message = format!("It has more than {MAX_ENTRIES} entries, so nothing is loaded from it.");
             return Err(problem(message));
         }
         names.sort();

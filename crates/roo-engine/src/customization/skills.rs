@@ -23,22 +23,22 @@ const PARENTS: [&str; 2] = [".agents", ".roo"];
 const FILE: &str = "SKILL.md";
 
 /// The longest file, in bytes.
-const LONGEST: u64 = 128 << 10;
+const MAX_FILE_BYTES: u64 = 128 << 10;
 
 /// Maximum number of bytes read to find front matter: the fences and a mark are not counted in it.
-const BEGINNING: u64 = (front_matter::LONGEST + 64) as u64;
+const BEGINNING: u64 = (front_matter::MAX_BYTES + 64) as u64;
 
 /// The most skills of one directory.
-const MOST: usize = 200;
+const MAX_SKILLS: usize = 200;
 
 /// The most skills of all directories together.
-const MOST_TOGETHER: usize = 500;
+const MAX_SKILLS_TOGETHER: usize = 500;
 
 /// The longest name, in characters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Instructions for one kind of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Skills {
     pub fn load(directories: &[(PathBuf, Scope)]) -> (Self, Vec<FileProblem>) {
         let mut skills = vec![create_mode()];
         let mut problems = Vec::new();
-        let mut left = MOST_TOGETHER;
+        let mut left = MAX_SKILLS_TOGETHER;
         for (path, scope) in directories {
             // What can't be opened holds no skills.
             let Ok(directory) = CustomizationDirectory::open(path, *scope) else { continue };
@@ -164,8 +164,9 @@ impl Skills {
                     };
                     let below = format!("{parent}/{group}");
                     if !load_group(&directory, path, &below, mode, &mut left, &mut skills, &mut problems) {
-                        let message =
-                            format!("There are more than {MOST_TOGETHER} skills; the others are not loaded.");
+                        let message = format!(
+                            "There are more than {MAX_SKILLS_TOGETHER} skills; the others are not loaded."
+                        );
                         problems.push(FileProblem::error(&directory.path(&below), None, message));
                         return (Self(skills), problems);
                     }
@@ -230,8 +231,8 @@ fn load_group(
         if path.symlink_metadata().is_err() {
             continue;
         }
-        if count == MOST {
-            let message = format!("It has more than {MOST} skills; the others are not loaded.");
+        if count == MAX_SKILLS {
+            let message = format!("It has more than {MAX_SKILLS} skills; the others are not loaded.");
             problems.push(FileProblem::error(&directory.path(group), None, message));
             break;
         }
@@ -282,8 +283,8 @@ fn read_head(
 /// Returns the problems of a skill's file that held this text.
 pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
     let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let too_long = text.len() as u64 > LONGEST;
-    let too_long = too_long.then(|| format!("It has more than {} KiB: shorten it.", LONGEST >> 10));
+    let too_long = text.len() as u64 > MAX_FILE_BYTES;
+    let too_long = too_long.then(|| format!("It has more than {} KiB: shorten it.", MAX_FILE_BYTES >> 10));
     let too_long = too_long.map(|message| Problem::error(None, message));
     let mut problems = Vec::new();
     let fault = parse_head(text, &name, &mut problems).err();
@@ -294,7 +295,7 @@ pub fn problems_of(path: &Path, text: &str) -> Vec<FileProblem> {
 fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Head, Problem> {
     let fault = |message: String| Problem::error(None, message);
     if front_matter::is_open(text) {
-        let longest = front_matter::LONGEST >> 10;
+        let longest = front_matter::MAX_BYTES >> 10;
         return Err(fault(format!(
             "Its front matter has no end within {longest} KiB: close it with a line ---."
         )));
@@ -304,13 +305,13 @@ fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Hea
     if !is_name(name) {
         return Err(fault(format!(
             "A skill's directory is named with lower-case letters and digits, in words with '-' between them, at \
-             most {LONGEST_NAME} characters: rename it."
+             most {MAX_NAME_CHARS} characters: rename it."
         )));
     }
     match &front.keys.name {
         Some(given) if *given == name => {}
         Some(given) => {
-            let given = one_line(given, LONGEST_NAME);
+            let given = one_line(given, MAX_NAME_CHARS);
             let message = format!("'name' is '{given}', but must match its directory, '{name}'.");
             return Err(front.problem("name", message));
         }
@@ -320,8 +321,8 @@ fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Hea
         front.keys.description.as_deref().ok_or_else(|| {
             fault("It has no 'description', which tells the model when to load it.".to_owned())
         })?;
-    if description.chars().count() > LONGEST_DESCRIPTION {
-        let message = format!("'description' is longer than {LONGEST_DESCRIPTION} characters: shorten it.");
+    if description.chars().count() > MAX_DESCRIPTION_CHARS {
+        let message = format!("'description' is longer than {MAX_DESCRIPTION_CHARS} characters: shorten it.");
         return Err(front.problem("description", message));
     }
     let (description, hidden) = without_hidden(description);
@@ -330,13 +331,13 @@ fn parse_head(text: &str, name: &str, problems: &mut Vec<Problem>) -> Result<Hea
         return Err(front.problem("description", message));
     }
     let modes = front.keys.mode_slugs.or(front.keys.mode.map(|mode| vec![mode]));
-    Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes })
+    Ok(Head { description: one_line(&description, MAX_DESCRIPTION_CHARS), modes })
 }
 
 fn is_name(name: &str) -> bool {
     let is_word =
         |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    name.len() <= LONGEST_NAME && name.split('-').all(is_word)
+    name.len() <= MAX_NAME_CHARS && name.split('-').all(is_word)
 }
 
 /// Reads the instructions of a skill, without front matter and without characters that can't be seen.
@@ -355,7 +356,8 @@ pub(crate) fn read_body(skill: &Skill) -> Result<String, SkillError> {
     let place = directory
         .find(below, Purpose::Read)
         .map_err(|error: Refused| SkillError::Path { name: name(), reason: error.to_string() })?;
-    let bytes = read_disk(&place, LONGEST).map_err(|source| SkillError::Read { name: name(), source })?;
+    let bytes =
+        read_disk(&place, MAX_FILE_BYTES).map_err(|source| SkillError::Read { name: name(), source })?;
     let content = |problem: String| SkillError::Content { name: name(), problem };
     let text = String::from_utf8(bytes).map_err(|_| content("is not valid UTF-8".to_owned()))?;
     let (_, body) = FrontMatter::<SkillKeys>::split(&text)
@@ -467,13 +469,13 @@ mod tests {
         let name = |n: usize| format!("s{n:03}");
         let path = |n: usize| format!("home/.roo/skills-m{}/{}/SKILL.md", n / 150, name(n));
         let files: Vec<(String, String)> =
-            (0..MOST_TOGETHER + 1).map(|n| (path(n), file(&name(n), ""))).collect();
+            (0..MAX_SKILLS_TOGETHER + 1).map(|n| (path(n), file(&name(n), ""))).collect();
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let (skills, problems) = Fixture::new(&files[..MOST_TOGETHER]).load_skills();
-        assert_eq!((skills.0.len(), problems), (MOST_TOGETHER + 1, vec![]), "and the built-in one");
+        let (skills, problems) = Fixture::new(&files[..MAX_SKILLS_TOGETHER]).load_skills();
+        assert_eq!((skills.0.len(), problems), (MAX_SKILLS_TOGETHER + 1, vec![]), "and the built-in one");
         let (skills, problems) = Fixture::new(&files).load_skills();
-        assert_eq!(skills.0.len(), MOST_TOGETHER + 1);
+        assert_eq!(skills.0.len(), MAX_SKILLS_TOGETHER + 1);
         assert_eq!(problems[0].problem.message, "There are more than 500 skills; the others are not loaded.");
     }
 
@@ -626,7 +628,7 @@ mod tests {
         assert!(why(b"---\nname: x\n---\n \n").contains("holds no instructions"));
         assert!(why(b"\xff").contains("not valid UTF-8"));
         assert!(why(b"---\na: 1\na: 2\n---\nx").contains("broken front matter"));
-        assert!(why(&vec![b'x'; LONGEST as usize + 1]).contains("at most 131072"));
+        assert!(why(&vec![b'x'; MAX_FILE_BYTES as usize + 1]).contains("at most 131072"));
         fs::remove_file(&path).unwrap();
         assert!(read_body(skill).unwrap_err().to_string().contains("does not exist"));
     }

@@ -22,7 +22,7 @@ use roo_protocol::context::ShorteningMethod;
 use roo_protocol::task::Usage;
 
 /// The longest answer that is read, in bytes.
-const LONGEST_ANSWER: usize = 256 << 10;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Bytes of a token, for a model that nothing is known of: fewer than in most texts.
 const TOKEN_BYTES: u64 = 2;
 /// Bytes of a request for a summary beside the turns.
@@ -30,13 +30,13 @@ const INSTRUCTIONS: u64 = 2_500;
 
 /// Bytes of a word with the space behind it, about.
 const WORD: usize = 8;
-/// The most words that a model may be asked for, at the least and at the most.
-const LEAST_WORDS: usize = 100;
-const MOST_WORDS: usize = 1_000;
+/// The fewest and the most words that a model may be asked for.
+const MIN_WORDS: usize = 100;
+const MAX_WORDS: usize = 1_000;
 /// The time before each further attempt, where the endpoint doesn't say it.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 /// The longest time that an endpoint may ask to wait. After more, there is no summary.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What a profile says of the length of requests.
 pub(super) fn limits(profile: &Profile) -> RequestFrame {
@@ -87,7 +87,7 @@ impl CompactionRun {
         let cut = compaction.cut.filter(|_| is_summary);
         let spoken = cut.map(|cut| spoken_before(task, cut));
         let longest = longest_summary(&task.context, &task.conversation);
-        let words = (longest / WORD).clamp(LEAST_WORDS, MOST_WORDS);
+        let words = (longest / WORD).clamp(MIN_WORDS, MAX_WORDS);
         let request = |profile: &String| {
             let limits = profiles.get(profile).map(limits).unwrap_or_default();
             let longest = task.context.summary_request_bytes(limits, profile == own);
@@ -150,7 +150,7 @@ async fn first_summary(
             match (&outcome, wait) {
                 (Err(error), Some(wait)) if error.kind.is_retryable() => {
                     let wait = error.kind.retry_after().unwrap_or(wait);
-                    if wait > LONGEST_WAIT {
+                    if wait > MAX_WAIT {
                         break;
                     }
                     tokio::time::sleep(wait).await;
@@ -208,7 +208,7 @@ async fn summary_text(
     let mut text = String::new();
     while let Some(output) = stream.next().await {
         match output? {
-            Output::Event(StreamEvent::Text(piece)) if text.len() + piece.len() <= LONGEST_ANSWER => {
+            Output::Event(StreamEvent::Text(piece)) if text.len() + piece.len() <= MAX_ANSWER_BYTES => {
                 text.push_str(&piece);
             }
             Output::Event(StreamEvent::Text(_)) => return Err(unusable("the model's answer is too long")),

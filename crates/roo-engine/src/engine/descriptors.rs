@@ -12,15 +12,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// Descriptors that the process holds whatever it does: standard streams, the runtime's, watches.
 const BASE: usize = 32;
 /// The most descriptors that a blocking thread holds at a time.
-const OF_A_THREAD: usize = 2;
+const DESCRIPTORS_PER_THREAD: usize = 2;
 /// The most blocking threads.
-const THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 /// About as many descriptors a running tool holds: a command has pipes, a helper, a proxy.
-const OF_A_TOOL: usize = 8;
+const DESCRIPTORS_PER_TOOL: usize = 8;
 /// Of each kind there may be this many in any case.
-const LEAST: usize = 4;
+const MIN_PER_KIND: usize = 4;
 /// More is as good as no limit.
-const MOST: usize = 1 << 20;
+const MAX_PER_KIND: usize = 1 << 20;
 
 /// The right to hold a descriptor, given back when it is dropped.
 pub(super) type DescriptorPermit = OwnedSemaphorePermit;
@@ -37,16 +37,21 @@ pub(super) struct DescriptorBudget {
 
 /// Returns how many blocking threads a process should have that may have so many open files.
 pub fn blocking_threads(limit: usize) -> usize {
-    (limit / 8).clamp(LEAST, THREADS)
+    (limit / 8).clamp(MIN_PER_KIND, MAX_THREADS)
 }
 
 impl DescriptorBudget {
     /// The budget of a process that may have so many open files.
     pub(super) fn new(limit: usize) -> Self {
-        let others = BASE + OF_A_THREAD * blocking_threads(limit);
+        let others = BASE + DESCRIPTORS_PER_THREAD * blocking_threads(limit);
         let share = limit.saturating_sub(others) / 3;
-        let turns = |each: usize| Arc::new(Semaphore::new((share / each).clamp(LEAST, MOST)));
-        Self { logs: turns(1), models: turns(1), tools: turns(OF_A_TOOL), log_wanted: Notify::new() }
+        let turns = |each: usize| Arc::new(Semaphore::new((share / each).clamp(MIN_PER_KIND, MAX_PER_KIND)));
+        Self {
+            logs: turns(1),
+            models: turns(1),
+            tools: turns(DESCRIPTORS_PER_TOOL),
+            log_wanted: Notify::new(),
+        }
     }
 
     /// Waits for the right to open a log. Those who hold one that they don't need at the moment are told.
@@ -88,10 +93,10 @@ mod tests {
     fn most(limit: usize) -> usize {
         let budget = DescriptorBudget::new(limit);
         let turns = |turns: &Semaphore| turns.available_permits();
-        BASE + OF_A_THREAD * blocking_threads(limit)
+        BASE + DESCRIPTORS_PER_THREAD * blocking_threads(limit)
             + turns(&budget.logs)
             + turns(&budget.models)
-            + OF_A_TOOL * turns(&budget.tools)
+            + DESCRIPTORS_PER_TOOL * turns(&budget.tools)
     }
 
     #[test]
@@ -106,9 +111,9 @@ mod tests {
         for limit in [0, 16, 64, usize::MAX] {
             let budget = DescriptorBudget::new(limit);
             for turns in [&budget.logs, &budget.models, &budget.tools] {
-                assert!(turns.available_permits() >= LEAST);
+                assert!(turns.available_permits() >= MIN_PER_KIND);
             }
-            assert!((LEAST..=THREADS).contains(&blocking_threads(limit)));
+            assert!((MIN_PER_KIND..=MAX_THREADS).contains(&blocking_threads(limit)));
         }
     }
 

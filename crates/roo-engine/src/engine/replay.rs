@@ -19,7 +19,7 @@ use roo_model::prompts::replies;
 use roo_protocol::ids::TaskId;
 
 /// The most events that one input may have led to.
-const LONGEST_APPEND: usize = 1024;
+const MAX_APPENDED_EVENTS: usize = 1024;
 
 /// How many events were replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -313,7 +313,7 @@ impl Run<'_> {
         let mut found = vec![];
         if let Some(task) = tree.task(&first.task_id) {
             let is_own = |record: &&Record<Event>| record.task_id == task.id && !cuts_off(&record.event);
-            let own = rest.iter().take(LONGEST_APPEND).take_while(is_own);
+            let own = rest.iter().take(MAX_APPENDED_EVENTS).take_while(is_own);
             let events: Vec<&Event> = own.map(|record| &record.event).collect();
             let inputs = || task::inputs_of(task, &events).into_iter();
             found.extend(inputs().map(|input| (task.id.clone(), input)));
@@ -335,7 +335,7 @@ impl Run<'_> {
         if is_first_of_wake {
             // All tasks are woken together, whichever of them the input was for.
             for task in tree.tasks() {
-                let own = rest.iter().take(LONGEST_APPEND).filter(|record| record.task_id == task.id);
+                let own = rest.iter().take(MAX_APPENDED_EVENTS).filter(|record| record.task_id == task.id);
                 let inputs = || task::wakes(own.clone().map(|record| &record.event)).into_iter();
                 found.extend(inputs().map(|input| (task.id.clone(), (input, 0))));
                 for above in tree.above(task) {

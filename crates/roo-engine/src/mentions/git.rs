@@ -52,7 +52,7 @@ const BRANCH: usize = 200;
 const OUTPUT: u64 = 4 << 20;
 
 /// The most files that are kept out of one diff; they are named on git's command line.
-const MOST_WITHHELD: usize = 500;
+const MAX_WITHHELD_FILES: usize = 500;
 
 /// Arguments common to all calls of git. The environment of commands says much of it, too; here it can be read.
 const ALWAYS: &[&str] = &[
@@ -120,7 +120,7 @@ pub(crate) enum GitError {
     Unborn,
     #[error("its files can't be written: {0}")]
     Files(io::Error),
-    #[error("more than {MOST_WITHHELD} of its files must be withheld")]
+    #[error("more than {MAX_WITHHELD_FILES} of its files must be withheld")]
     TooManyWithheld,
     #[error("it changes too many files")]
     TooManyFiles,
@@ -249,7 +249,7 @@ impl Git<'_> {
         revision: &[&str],
         shown: &ChangedFiles,
     ) -> Result<String, GitError> {
-        if shown.withheld.len() > MOST_WITHHELD {
+        if shown.withheld.len() > MAX_WITHHELD_FILES {
             return Err(GitError::TooManyWithheld);
         }
         let mut arguments: Vec<OsString> =

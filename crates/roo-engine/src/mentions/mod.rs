@@ -53,16 +53,16 @@ const FILE: usize = 256 << 10;
 const TAGS_ROOM: usize = 1 << 10;
 
 /// The most mentions of one message that are looked at.
-const MOST: usize = 500;
+const MAX_MENTIONS: usize = 500;
 
 /// The most commits of one message: each takes several runs of git.
-const MOST_COMMITS: usize = 10;
+const MAX_COMMITS: usize = 10;
 
 /// The most entries of a directory.
 const LISTED: usize = 200;
 
 /// The most prompts and resources of servers in one message.
-const MOST_OF_SERVERS: usize = 10;
+const MAX_SERVER_ITEMS: usize = 10;
 
 /// Time limit for a server that is starting, of which a message names a prompt or a resource.
 const SERVER_START: Duration = Duration::from_secs(3);
@@ -71,7 +71,7 @@ const SERVER_START: Duration = Duration::from_secs(3);
 const NAMES: usize = 500;
 
 /// The most names whose definitions are looked for in the workspace for one message, and as many words that may be names.
-const MOST_SYMBOLS: usize = 10;
+const MAX_SYMBOLS: usize = 10;
 
 /// Time that this may take for the names of one message: a large workspace is not looked through to its end.
 const SYMBOLS_TIME: Duration = Duration::from_secs(2);
@@ -80,7 +80,7 @@ const SYMBOLS_TIME: Duration = Duration::from_secs(2);
 const WORDS_TIME: Duration = Duration::from_secs(1);
 
 /// The shortest name without `symbol:`, in characters.
-const SHORTEST_SYMBOL: usize = 2;
+const MIN_SYMBOL_CHARS: usize = 2;
 
 /// The most definitions of one name that are listed.
 const DEFINITIONS: usize = 50;
@@ -210,14 +210,14 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
         images_left: IMAGES_BYTES,
         commits: 0,
         of_servers: 0,
-        symbols: SymbolBudget { names: MOST_SYMBOLS, time: SYMBOLS_TIME },
-        words: SymbolBudget { names: MOST_SYMBOLS, time: WORDS_TIME },
+        symbols: SymbolBudget { names: MAX_SYMBOLS, time: SYMBOLS_TIME },
+        words: SymbolBudget { names: MAX_SYMBOLS, time: WORDS_TIME },
         places: HashSet::new(),
         out: Expanded::default(),
     };
     let mut done = HashSet::new();
     let mentions = parse(text);
-    for Mention { kind, range } in mentions.iter().take(MOST) {
+    for Mention { kind, range } in mentions.iter().take(MAX_MENTIONS) {
         let written = text.get(range.clone()).unwrap_or_default();
         let behind = text.get(range.end..).and_then(|rest| rest.lines().next()).unwrap_or_default();
         let arguments = match kind {
@@ -230,9 +230,10 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
         }
     }
     let mut out = expansion.out;
-    if mentions.len() > MOST {
-        out.notes
-            .push(format!("The message has more than {MOST} mentions; the rest are treated as plain text."));
+    if mentions.len() > MAX_MENTIONS {
+        out.notes.push(format!(
+            "The message has more than {MAX_MENTIONS} mentions; the rest are treated as plain text."
+        ));
     }
     out
 }
@@ -290,7 +291,7 @@ impl Expansion<'_> {
                         found
                     }
                     None => {
-                        Err(format!("at most {MOST_SYMBOLS} names are looked up in the code for one message"))
+                        Err(format!("at most {MAX_SYMBOLS} names are looked up in the code for one message"))
                     }
                 };
                 if let Err(reason) = found {
@@ -303,8 +304,8 @@ impl Expansion<'_> {
                 let found = self.git().changes().await;
                 self.block_of(written, "git_working_state", "", found);
             }
-            MentionKind::Commit { .. } if self.commits == MOST_COMMITS => {
-                self.note(written, &format!("at most {MOST_COMMITS} commits are looked up for one message"));
+            MentionKind::Commit { .. } if self.commits == MAX_COMMITS => {
+                self.note(written, &format!("at most {MAX_COMMITS} commits are looked up for one message"));
             }
             MentionKind::Commit { id } => {
                 self.commits += 1;
@@ -390,10 +391,11 @@ impl Expansion<'_> {
 
     /// Counts what is got of servers. Notes where that is enough.
     fn is_enough(&mut self, written: &str) -> bool {
-        let is_enough = self.of_servers == MOST_OF_SERVERS;
+        let is_enough = self.of_servers == MAX_SERVER_ITEMS;
         if is_enough {
-            let reason =
-                format!("at most {MOST_OF_SERVERS} prompts and resources of servers are got for one message");
+            let reason = format!(
+                "at most {MAX_SERVER_ITEMS} prompts and resources of servers are got for one message"
+            );
             self.note(written, &reason);
         }
         self.of_servers += usize::from(!is_enough);
@@ -655,7 +657,7 @@ impl Expansion<'_> {
 
     /// Looks for the definitions of what may be a name of code. It is plain text where nothing has the name.
     async fn bare_symbol(&mut self, text: &str, written: &str) {
-        let name = SymbolName::parse(text).filter(|name| name.last().chars().count() >= SHORTEST_SYMBOL);
+        let name = SymbolName::parse(text).filter(|name| name.last().chars().count() >= MIN_SYMBOL_CHARS);
         let Some(name) = name else { return };
         if let Some(time) = self.words.take() {
             let begun = Instant::now();

@@ -7,7 +7,7 @@ use crate::server_prompts::is_command_part;
 use roo_syntax::SymbolName;
 
 /// The longest mention, in bytes; no path is longer.
-const LONGEST: usize = 4096;
+const MAX_MENTION_BYTES: usize = 4096;
 
 /// A mention and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Vec<Mention> {
 /// Parses the target after an `@`, and the number of bytes after it that belong to it or are known to hold nothing.
 fn parse_reference(behind: &str) -> (Option<MentionKind>, usize) {
     if let Some(quoted) = behind.strip_prefix('"') {
-        let end = quoted.find(['"', '\n']).filter(|&end| end > 0 && end <= LONGEST);
+        let end = quoted.find(['"', '\n']).filter(|&end| end > 0 && end <= MAX_MENTION_BYTES);
         let path = end.filter(|&end| quoted.get(end..).is_some_and(|rest| rest.starts_with('"')));
         return match path.and_then(|end| quoted.get(..end)) {
             Some(path) => (Some(MentionKind::Path { path: path.to_owned() }), path.len() + 2),
@@ -110,7 +110,7 @@ fn parse_reference(behind: &str) -> (Option<MentionKind>, usize) {
         length += c.len_utf8();
     }
     let whole = behind.get(..length).unwrap_or_default();
-    if length > LONGEST {
+    if length > MAX_MENTION_BYTES {
         return (None, length);
     }
     let token = without_punctuation(whole);
@@ -152,7 +152,7 @@ fn resource(token: &str) -> Option<MentionKind> {
 
 fn command(behind: &str) -> (Option<MentionKind>, usize) {
     let token = behind.split(char::is_whitespace).next().unwrap_or_default();
-    if token.len() > LONGEST {
+    if token.len() > MAX_MENTION_BYTES {
         return (None, token.len());
     }
     match without_punctuation(token) {

@@ -19,7 +19,7 @@ use roo_workspace::{
 };
 
 /// The largest file that is looked into, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Files that one thread takes at once.
 const BATCH: usize = 32;
@@ -211,7 +211,7 @@ impl SymbolSearch<'_> {
             return found;
         }
         // What can't be read is nothing that a name leads to.
-        match reader.read(file, LARGEST) {
+        match reader.read(file, MAX_FILE_BYTES) {
             Ok(Some(bytes)) => self.find(file, &to_utf8(bytes)),
             Ok(None) | Err(_) => vec![],
         }

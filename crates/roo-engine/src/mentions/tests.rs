@@ -161,7 +161,7 @@ async fn a_file_comes_before_a_definition_of_its_name_and_few_names_are_looked_u
     assert!(text.contains("1 | a file"), "{text}");
     let many: String = (1..12).map(|number| format!("@symbol:name{number} ")).collect();
     let expanded = fixture.expand(&many).await;
-    assert_eq!((expanded.blocks.len(), expanded.notes.len()), (MOST_SYMBOLS, 1), "{:?}", expanded.notes);
+    assert_eq!((expanded.blocks.len(), expanded.notes.len()), (MAX_SYMBOLS, 1), "{:?}", expanded.notes);
     // Words that may be names leave those alone that are meant as names, wherever they stand.
     let words: String = (20..40).map(|number| format!("@word{number} ")).collect();
     let expanded = fixture.expand(&format!("{words}@symbol:name1")).await;
@@ -506,7 +506,7 @@ async fn all_together_is_bounded() {
         expanded.notes
     );
 
-    let many = "@a.rs\n".repeat(MOST + 1);
+    let many = "@a.rs\n".repeat(MAX_MENTIONS + 1);
     assert!(fixture.expand(&many).await.notes[0].contains("more than 500 mentions"));
 }
 

@@ -200,7 +200,7 @@ fn named(command: &roo_shell::structure::Simple) -> Option<Vec<String>> {
     let word =
         |word: &roo_shell::structure::Word| Some(Argument { text: word.literal()?, kind: Kind::Exact });
     let mut words: Vec<Argument> = command.words.iter().map(word).collect::<Option<_>>()?;
-    for _ in 0..=wrapper::MOST {
+    for _ in 0..=wrapper::MAX_WRAPPERS {
         let name = words.first().map(|word| word.text.clone()).unwrap_or_default();
         if name == "xargs" {
             let at = wrapper::unwrap_xargs(&words).ok()?.at;

@@ -27,10 +27,10 @@ use roo_text::render::exact_line;
 use roo_workspace::{FileEdit, Purpose, ReadError, Resolved};
 
 /// The most files that one merge changes.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// The most pairs of a deleted and a created file that are compared.
-const MOST_COMPARED: usize = 10_000;
+const MAX_COMPARED_PAIRS: usize = 10_000;
 
 /// Time limit for all that git does for a merge.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -143,9 +143,9 @@ impl Gate {
                 });
             }
         }
-        if changed.len() > MOST_FILES {
+        if changed.len() > MAX_FILES {
             let text = format!(
-                "You changed {} files in your worktree, and at most {MOST_FILES} are merged at once. Undo what need not be \
+                "You changed {} files in your worktree, and at most {MAX_FILES} are merged at once. Undo what need not be \
                  merged, such as build output.",
                 changed.len()
             );
@@ -261,7 +261,7 @@ fn pair_moves(mut edits: Vec<FileEdit>) -> Vec<FileEdit> {
             _ => {}
         }
     }
-    if deleted.len() * created.len() > MOST_COMPARED {
+    if deleted.len() * created.len() > MAX_COMPARED_PAIRS {
         return edits;
     }
     let mut pairs: Vec<(usize, usize, usize)> = Vec::new();

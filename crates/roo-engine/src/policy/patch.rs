@@ -29,7 +29,7 @@ use roo_workspace::{
 };
 
 /// The most files that one patch changes: each is a question to its user.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 
 /// Part of a patch that changes one file, and where that is.
 struct Placed {
@@ -272,10 +272,9 @@ impl Gate {
         let patch =
             patch::parse(&call.patch).map_err(|error| Refusal::mistake(RefusalRule::Content, error))?;
         let count = patch.files.len();
-        if count > MOST_FILES {
-            let text = format!(
-                "The patch changes {count} files, and at most {MOST_FILES} go at once: make several."
-            );
+        if count > MAX_FILES {
+            let text =
+                format!("The patch changes {count} files, and at most {MAX_FILES} go at once: make several.");
             return Err(Refusal::mistake(RefusalRule::Content, text));
         }
         let mut placed: Vec<Placed> = Vec::new();

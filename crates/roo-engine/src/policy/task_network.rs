@@ -23,7 +23,7 @@ use roo_sandbox::egress::{
 use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
 
 /// The most tasks whose networks are kept while no command of theirs runs.
-const MOST: usize = 16;
+const MAX_IDLE_NETWORKS: usize = 16;
 
 /// Names of the machine's loopback, before a port.
 const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
@@ -229,7 +229,7 @@ impl TaskNetworks {
         let entry = entry.unwrap_or_else(|| (owner.clone(), rules.key.clone(), Arc::default()));
         let slot = Arc::clone(&entry.2);
         known.push_back(entry);
-        if known.len() > MOST
+        if known.len() > MAX_IDLE_NETWORKS
             && let Some(idle) = known.iter().position(|(_, _, slot)| is_idle(slot))
         {
             known.remove(idle);

@@ -16,7 +16,7 @@ use roo_sandbox::exec::redaction::{holds_secret, is_secret_name, url_without_cre
 use roo_sandbox::exec::sandbox::Substitute;
 
 /// The largest file that is read, in bytes.
-const LARGEST: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// Formats of configuration files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) fn without_secrets(home: &Path, is_hidden: impl Fn(&Path) -> bool) ->
     let mut found = Vec::new();
     for (name, format) in FILES {
         let Ok(path) = home.join(name).canonicalize() else { continue };
-        let Ok(text) = read_regular(&path, LARGEST) else { continue };
+        let Ok(text) = read_regular(&path, MAX_FILE_BYTES) else { continue };
         let shown = format.without_secrets(&text);
         if let Some(shown) = shown.filter(|shown| is_hidden(&path) || *shown != text) {
             found.push((path, shown));

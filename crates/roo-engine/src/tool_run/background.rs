@@ -19,7 +19,7 @@ use roo_protocol::ids::{CommandId, Digest};
 use roo_sandbox::exec::{Collector, CommandHandle, Output};
 
 /// The most commands of a request that run in the background.
-const MOST: usize = 16;
+const MAX_COMMANDS: usize = 16;
 /// The most output in which a pattern is looked for, in bytes.
 const SEARCHED: usize = 64 * 1024;
 /// Time between two looks for a port. No kernel tells when a program begins to listen.
@@ -251,7 +251,7 @@ pub struct BackgroundCommands {
 
 impl Default for BackgroundCommands {
     fn default() -> Self {
-        Self { running: Mutex::default(), most: MOST }
+        Self { running: Mutex::default(), most: MAX_COMMANDS }
     }
 }
 

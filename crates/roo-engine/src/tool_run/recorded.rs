@@ -13,9 +13,9 @@ use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::TextEncoding;
 
 /// The largest text of which changes are recorded, in bytes.
-const LARGEST: usize = 256 << 10;
+const MAX_TEXT_BYTES: usize = 256 << 10;
 /// The most files of one call whose changes are recorded.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 /// Lines kept on either side of a change.
 pub(super) const CONTEXT: usize = 3;
 
@@ -63,7 +63,7 @@ pub struct RecordedLines {
 /// out: the log has none.
 pub fn recorded(changes: &[FileChange], details: &FileDetails, mask: &TextMask) -> Vec<RecordedFile> {
     let mut files = Vec::new();
-    let mut rest = changes.iter().take(MOST_FILES).peekable();
+    let mut rest = changes.iter().take(MAX_FILES).peekable();
     while let Some(change) = rest.next() {
         let by_user = rest.next_if(|next| {
             next.author == Author::Human && next.path == change.path && next.before == change.after
@@ -115,7 +115,7 @@ pub(super) fn lines_without_secrets(change: &FileChange, mask: &TextMask) -> Opt
 fn lines_of(change: &FileChange, mask: &TextMask) -> Option<Vec<RecordedLines>> {
     let text = |side: &Side| match side {
         Side::Absent => Some(None),
-        Side::Text { text, .. } if text.len() <= LARGEST => Some(Some(text.to_string())),
+        Side::Text { text, .. } if text.len() <= MAX_TEXT_BYTES => Some(Some(text.to_string())),
         Side::Text { .. } | Side::Opaque(_) => None,
     };
     let whole = |kind, old_text: String, new_text: String| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::binary_contents::BinaryContents;
 use super::file_details::FileDetails;
 use super::recorded::{RecordedLines, lines_without_secrets};
-use roo_durable::{Contents, LARGEST_CONTENT};
+use roo_durable::{Contents, MAX_CONTENT_BYTES};
 use roo_protocol::checkpoint::FileChangeKind;
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::redaction::TextMask;
@@ -69,10 +69,10 @@ pub enum WhyLeftOut {
     #[error("it holds what looks like a secret, which is kept nowhere")]
     Secret,
     /// It is too large.
-    #[error("it is larger than {} MiB", LARGEST_CONTENT >> 20)]
+    #[error("it is larger than {} MiB", MAX_CONTENT_BYTES >> 20)]
     TooLarge,
     /// Nobody knows it.
-    #[error("it is larger than {} MiB, or its content from before the change is not known", LARGEST_CONTENT >> 20)]
+    #[error("it is larger than {} MiB, or its content from before the change is not known", MAX_CONTENT_BYTES >> 20)]
     Unknown,
     /// The disk refused it.
     #[error("its content could not be written to the state directory")]
@@ -83,7 +83,7 @@ impl SavedContent {
     /// Keeps a text, unless it holds a secret or is too large.
     pub fn keep(text: Option<&str>, contents: &Contents, mask: &TextMask) -> io::Result<(Self, bool)> {
         let Some(text) = text else { return Ok((Self::Absent, false)) };
-        if text.len() as u64 > LARGEST_CONTENT {
+        if text.len() as u64 > MAX_CONTENT_BYTES {
             return Ok((Self::LeftOut(WhyLeftOut::TooLarge), false));
         }
         if mask.masked(text).is_some() {
@@ -94,7 +94,7 @@ impl SavedContent {
 
     /// Keeps what is no text, unless it holds a secret or is too large.
     fn keep_bytes(bytes: &[u8], contents: &Contents, mask: &TextMask) -> io::Result<(Self, bool)> {
-        if bytes.len() as u64 > LARGEST_CONTENT {
+        if bytes.len() as u64 > MAX_CONTENT_BYTES {
             return Ok((Self::LeftOut(WhyLeftOut::TooLarge), false));
         }
         if mask.finds_in(bytes) {

@@ -20,7 +20,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::binary_contents::BinaryContents;
-use roo_durable::LARGEST_CONTENT;
+use roo_durable::MAX_CONTENT_BYTES;
 use roo_process::{ProcessOutput, run_for_output};
 use roo_protocol::ids::Digest;
 use roo_sandbox::exec::redaction::TextMask;
@@ -33,7 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Time limit for packing what snapshots have piled up.
 const TIDYING: Duration = Duration::from_secs(600);
 /// The most files of a folder. A larger one has no snapshots.
-const MOST_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 /// The most that one snapshot of a folder adds of files that are no text, in bytes. What is beyond is left out until it changes.
 const BINARIES: u64 = 64 << 20;
 /// The most that is read of what git prints: the contents of all files that one command changed, in bytes.
@@ -74,7 +74,7 @@ pub enum ShadowError {
     #[error("no snapshot of the workspace can be taken: {0}")]
     Io(#[from] io::Error),
     /// The folder is too large.
-    #[error("{} has more than {MOST_FILES} files", .0.display())]
+    #[error("{} has more than {MAX_FILES} files", .0.display())]
     TooManyFiles(PathBuf),
     /// It took too long.
     #[error("a snapshot of the workspace takes longer than {} s", DEADLINE.as_secs())]
@@ -492,7 +492,7 @@ fn list(workspace: &Workspace, folder: &Resolved) -> Result<HashSet<String>, Sha
                 if found.access == ReadAccess::Free && !OWN.iter().any(|own| found.path.starts_with(own)) =>
             {
                 files.insert(found.path);
-                if files.len() > MOST_FILES {
+                if files.len() > MAX_FILES {
                     return Err(ShadowError::TooManyFiles(folder.absolute().to_owned()));
                 }
             }
@@ -517,7 +517,7 @@ fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources
         let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
         let stamp = Stamp::of(&found);
         let is_kept = known.get(&name) != Some(&stamp)
-            && found.len() <= LARGEST_CONTENT
+            && found.len() <= MAX_CONTENT_BYTES
             && may_be_kept(&path, mask.get_or_insert_with(|| (sources.mask)()), &mut left);
         match is_kept {
             true => sorted.keep.push(name),
@@ -555,7 +555,7 @@ fn left_there(path: &Path, binaries: &mut BinaryContents) -> Option<Side> {
             Some(Side::Absent)
         }
         Ok(found) if found.is_dir() => Some(Side::Absent),
-        Ok(found) if found.is_file() && found.len() <= LARGEST_CONTENT => {
+        Ok(found) if found.is_file() && found.len() <= MAX_CONTENT_BYTES => {
             fs::read(path).ok().map(|bytes| binaries.side(bytes))
         }
         Ok(_) | Err(_) => None,

@@ -13,7 +13,7 @@ use crate::policy::{
     TaskNetwork, Watch, WithheldGitChange, WorkTreesBefore,
 };
 use crate::tool_run::{BinaryContents, FileDetails};
-use roo_durable::LARGEST_CONTENT;
+use roo_durable::MAX_CONTENT_BYTES;
 use roo_protocol::ids::Digest;
 use roo_sandbox::changes::{
     Change, CommitOutcome, Kind, LeasedLayers, Recording, Stage, State, UndoFailure, UndoOutcome, UndoResult,
@@ -27,7 +27,7 @@ use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violati
 use roo_workspace::{EDIT_LIMIT, Workspace, WriteMark, WrittenSince};
 
 /// The largest file whose content is looked at, in bytes: what a checkpoint can keep.
-const LARGEST: u64 = LARGEST_CONTENT;
+const MAX_FILE_BYTES: u64 = MAX_CONTENT_BYTES;
 /// The most that is held of the contents of all files which a command changed, in bytes. A checkpoint lacks what is beyond.
 const HELD: u64 = 256 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
@@ -896,7 +896,7 @@ impl<'a> KeptContents<'a> {
 
     fn content(&self, change: &Change) -> Option<Vec<u8>> {
         let absolute = self.watch.roots.get(change.root)?.join(&change.path);
-        let image = self.images.get(absolute.as_path()).filter(|image| image.size <= LARGEST)?;
+        let image = self.images.get(absolute.as_path()).filter(|image| image.size <= MAX_FILE_BYTES)?;
         self.journal.content(image)
     }
 }
@@ -904,7 +904,7 @@ impl<'a> KeptContents<'a> {
 /// What a file held, where that is known: what was read before it was replaced, what is kept, or what is still there
 /// because the command only added to it.
 fn earlier(watch: &Watch, state: &State, replaced: Option<Vec<u8>>, now: Option<&[u8]>) -> Option<Vec<u8>> {
-    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= LARGEST)?;
+    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= MAX_FILE_BYTES)?;
     let is_it = |bytes: &[u8]| Digest::of(bytes) == wanted;
     if let Some(bytes) = replaced.filter(|bytes| is_it(bytes)) {
         return Some(bytes);
@@ -916,7 +916,7 @@ fn earlier(watch: &Watch, state: &State, replaced: Option<Vec<u8>>, now: Option<
 /// The content of a file of at most so many bytes.
 fn content(path: &Path, most: u64) -> Option<Vec<u8>> {
     let found = fs::symlink_metadata(path).ok()?;
-    if !found.is_file() || found.len() > LARGEST.min(most) {
+    if !found.is_file() || found.len() > MAX_FILE_BYTES.min(most) {
         return None;
     }
     fs::read(path).ok()

@@ -24,7 +24,7 @@ use roo_trace::record::{Author, FileChange, Side};
 use roo_workspace::{Contents, IMAGE_BYTES, ImageType, Purpose, ReadError, Resolved, from_base64};
 
 /// The largest picture that is written, in bytes.
-const LARGEST: usize = 10 << 20;
+const MAX_IMAGE_BYTES: usize = 10 << 20;
 
 impl Tool for GenerateImage {
     async fn judge(self, gate: &Gate, call_context: ToolCallContext<'_>) -> Result<CheckedCall, Refusal> {
@@ -245,9 +245,9 @@ async fn run(action: MakeImage, context: &ToolContext) -> Outcome {
         return failed("The endpoint sent no PNG, JPEG, GIF or WebP image. Nothing was written.".to_owned());
     };
     let size = bytes.len();
-    if size > LARGEST {
+    if size > MAX_IMAGE_BYTES {
         return failed(format!(
-            "The picture has {size} bytes, and at most {LARGEST} are written. Nothing was written."
+            "The picture has {size} bytes, and at most {MAX_IMAGE_BYTES} are written. Nothing was written."
         ));
     }
     if found != kind {
@@ -380,7 +380,7 @@ mod tests {
             "The endpoint made a picture of the type image/jpeg, so it can't be named a.png. Nothing was written. Call \
              generate_image again with a path that ends with .jpg."
         );
-        let large = [PNG, &vec![0; LARGEST][..]].concat();
+        let large = [PNG, &vec![0; MAX_IMAGE_BYTES][..]].concat();
         let outcome = make(&fixture, "a.png", None, &large).await;
         assert!(outcome.text.contains("at most 10485760 are written"), "{}", outcome.text);
         assert!(!fixture.path("a.png").exists());

@@ -20,7 +20,7 @@ use roo_text::render::one_line;
 /// The longest command line in a list, in characters.
 pub(super) const LINE: usize = 200;
 /// The longest wait for the end of a command.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 /// The largest compiled pattern, in bytes.
 const PATTERN: usize = 1 << 20;
 /// Text for the model about a command whose end it reads in the next message.
@@ -123,7 +123,7 @@ pub(super) async fn read(
         Err(unknown) => return *unknown,
     };
     let id = command.id.clone();
-    let timeout = timeout.min(LONGEST_WAIT);
+    let timeout = timeout.min(MAX_WAIT);
     let came = tokio::select! {
         biased;
         () = command.ended() => return ended(&id),

@@ -14,7 +14,7 @@ use roo_protocol::ids::CommandId;
 use roo_text::render::one_line;
 
 /// The most that is typed at once, in bytes: a terminal drops what a line has beyond this.
-const MOST: usize = 4000;
+const MAX_LINE_BYTES: usize = 4000;
 
 /// Types at the terminal of a command in the background.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl Tool for SendCommandInput {
                 format!("{id} has no terminal, so it reads no input. Stop it, and start it with `pty`.");
             return Err(mistake(text));
         }
-        if self.input.lines().any(|line| line.len() > MOST) {
+        if self.input.lines().any(|line| line.len() > MAX_LINE_BYTES) {
             return Err(mistake(format!(
-                "A terminal takes lines of at most {MOST} bytes. Type less at once."
+                "A terminal takes lines of at most {MAX_LINE_BYTES} bytes. Type less at once."
             )));
         }
         let action = Typing { command: id.clone(), keys: keys(&self) };

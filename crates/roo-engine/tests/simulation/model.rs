@@ -24,7 +24,7 @@ use super::world::Witness;
 pub const FILES: [&str; 4] = ["one.txt", "two.txt", "src/three.txt", "src/four.txt"];
 
 /// Number of requests after which a model does nothing but complete, whatever the plan says.
-const MOST_REQUESTS: usize = 60;
+const MAX_REQUESTS: usize = 60;
 
 /// The model of a seed, for all profiles and lives.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl PlannedModel {
         let state = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.requests += 1;
         let answers = request.items.iter().filter(|item| matches!(item, Item::Assistant { .. })).count();
-        let is_late = state.requests > MOST_REQUESTS;
+        let is_late = state.requests > MAX_REQUESTS;
         let mut events = vec![];
         if state.random.one_in(4) {
             events.push(StreamEvent::Thinking("I think.".to_owned()));

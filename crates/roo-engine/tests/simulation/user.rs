@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// Time after its end in which a request still says something.
 const AFTER_END: Duration = Duration::from_secs(10);
 /// Number of events after which a request is thought to go on forever.
-const MOST_EVENTS: usize = 4000;
+const MAX_EVENTS: usize = 4000;
 
 /// How a life ended for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl User {
                             _ => {}
                         }
                     }
-                    if view.events > MOST_EVENTS {
+                    if view.events > MAX_EVENTS {
                         return LifeEnd::Wrong(format!("there are {} events and no end", view.events));
                     }
                 }

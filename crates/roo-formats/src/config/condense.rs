@@ -8,7 +8,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The smallest threshold, in percent: below, a conversation would be summarised all the time.
-const LEAST: u8 = 5;
+const MIN_THRESHOLD_PERCENT: u8 = 5;
 
 /// Use of summaries in place of earlier turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,9 +109,10 @@ impl<'de> Deserialize<'de> for Condense {
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Condense, A::Error> {
                 let CondenseOptions { threshold, profile } =
                     CondenseOptions::deserialize(MapAccessDeserializer::new(map))?;
-                if !(LEAST..=100).contains(&threshold) {
-                    let problem =
-                        format!("`threshold` must be a number from {LEAST} to 100, got {threshold}");
+                if !(MIN_THRESHOLD_PERCENT..=100).contains(&threshold) {
+                    let problem = format!(
+                        "`threshold` must be a number from {MIN_THRESHOLD_PERCENT} to 100, got {threshold}"
+                    );
                     return Err(A::Error::custom(problem));
                 }
                 Ok(Condense { is_on: true, threshold, profile })

@@ -24,7 +24,7 @@ use roo_text::misspelling;
 use roo_text::render::exact_line;
 
 /// The largest settings file, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// What is told of a key of a provider in the settings.
 const API_KEY: &str = "API keys don't belong here, and this one is ignored: store it with `roo-lsp login PROVIDER`, or name the \
                        variable that has it in `apiKeyEnv`";
@@ -288,7 +288,7 @@ impl Layer {
 /// # Errors
 /// A file that can't be read.
 pub fn read_settings(path: &Path) -> Result<Option<String>, SettingsProblem> {
-    match read_named(path, LARGEST) {
+    match read_named(path, MAX_FILE_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(SettingsProblem {

@@ -16,7 +16,7 @@ use crate::text_range::Position;
 pub use self::declaration::{COMMAND, CommandKeys, Keys, SKILL, SkillKeys};
 
 /// The longest front matter, in bytes.
-pub const LONGEST: usize = 16 << 10;
+pub const MAX_BYTES: usize = 16 << 10;
 
 /// The keys and values before a Markdown text.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +39,8 @@ impl<'a, T: Keys> FrontMatter<'a, T> {
     pub fn split(text: &'a str) -> Result<(Self, &'a str), Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (yaml, body) = fenced(text).unwrap_or(("", text));
-        if yaml.len() > LONGEST {
-            let message = format!("The front matter is longer than {} KiB: shorten it.", LONGEST >> 10);
+        if yaml.len() > MAX_BYTES {
+            let message = format!("The front matter is longer than {} KiB: shorten it.", MAX_BYTES >> 10);
             return Err(Problem::error_at(text, Some(Position::START), message));
         }
         let mut values = match yaml::parse(yaml) {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn front_matter_is_bounded() {
-        let long = format!("---\na: {}\n---\n", "x".repeat(LONGEST));
+        let long = format!("---\na: {}\n---\n", "x".repeat(MAX_BYTES));
         assert!(fault::<CommandKeys>(&long).1.contains("16 KiB"));
     }
 

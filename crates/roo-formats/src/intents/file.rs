@@ -21,11 +21,11 @@ use roo_text::misspelling;
 /// The largest file, in bytes.
 pub const FILE_LIMIT: usize = 256 << 10;
 /// The most intents.
-const MOST: usize = 1000;
+const MAX_INTENTS: usize = 1000;
 /// Maximum nesting of the file.
 const DEPTH: usize = 16;
 /// The longest text of an intent, in bytes.
-const LONGEST: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 /// The most problems that are told one by one.
 const PROBLEMS: usize = 50;
 /// The names of the list, the public one first.
@@ -34,7 +34,7 @@ pub(super) const LISTS: [&str; 2] = ["active_intents", "intents"];
 /// The keys without which an intent would allow more.
 const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
 /// The longest key that may be a misspelt one, in bytes.
-const LONGEST_SLIP: usize = 32;
+const MAX_MISSPELT_KEY_BYTES: usize = 32;
 
 /// An intent that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,8 +136,8 @@ pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), Problem>
             return Err(Problem::error_at(text, position, format!("`{list}` must be a list of intents")));
         }
     };
-    if entries.len() > MOST {
-        return Err(Problem::error(None, format!("there are more than {MOST} intents")));
+    if entries.len() > MAX_INTENTS {
+        return Err(Problem::error(None, format!("there are more than {MAX_INTENTS} intents")));
     }
     Ok((list, entries))
 }
@@ -261,7 +261,7 @@ fn misspelt(entry: &Map<String, Value>) -> impl Iterator<Item = UnknownKey<'_, '
         .map(|key| key.name)
         .collect();
     let is_foreign =
-        |name: &str| name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
+        |name: &str| name.len() > MAX_MISSPELT_KEY_BYTES || name.starts_with("x-") || name.starts_with("x_");
     entry.keys().map(String::as_str).filter(move |name| !is_foreign(name)).filter_map(move |name| {
         let free = known.iter().copied().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key));
         let meant = Some(misspelling::meant(name, free).filter(|_| !known.contains(&name))?);
@@ -308,9 +308,11 @@ impl IntentReader<'_> {
                 Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::len).max(),
                 value => value.as_str().map(str::len),
             };
-            if entry.get(known.name).and_then(texts).is_some_and(|longest| longest > LONGEST) {
-                problems
-                    .error(&at(key(known.name)), format!("`{}` has more than {LONGEST} bytes", known.name));
+            if entry.get(known.name).and_then(texts).is_some_and(|longest| longest > MAX_TEXT_BYTES) {
+                problems.error(
+                    &at(key(known.name)),
+                    format!("`{}` has more than {MAX_TEXT_BYTES} bytes", known.name),
+                );
             }
         }
         let (id, name, parent) = (written.id, written.name, written.parent);

@@ -7,7 +7,7 @@ use super::scope::Scope;
 use roo_protocol::ids::Digest;
 
 /// The longest id, in characters.
-const LONGEST_ID: usize = 64;
+const MAX_ID_CHARS: usize = 64;
 
 /// A declared goal with an owned scope. Only what can be used: an intent with a mistake in it is
 /// [`super::Invalid`].
@@ -204,7 +204,7 @@ impl Intent {
 
 /// Returns whether a text may be an intent's id: a letter, then letters, digits, dots, underscores and hyphens.
 pub(crate) fn is_intent_id(text: &str) -> bool {
-    text.len() <= LONGEST_ID
+    text.len() <= MAX_ID_CHARS
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }

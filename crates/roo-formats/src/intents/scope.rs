@@ -12,9 +12,9 @@ use roo_text::names::fold;
 use roo_text::render::is_invisible;
 
 /// The longest pattern, in bytes.
-const LONGEST: usize = 1024;
+const MAX_PATTERN_BYTES: usize = 1024;
 /// The most patterns of a scope, alternatives in braces counted one by one.
-const MOST: usize = 1000;
+const MAX_PATTERNS: usize = 1000;
 /// Pattern that matches any number of names, including none.
 const ANY_DEPTH: &str = "**";
 
@@ -130,7 +130,7 @@ impl Scope {
         if bad.is_empty() && scope.granted.is_empty() {
             bad.push(whole("it grants nothing: add at least one pattern that doesn't start with `!`"));
         }
-        if scope.granted.len() + scope.excluded.len() > MOST {
+        if scope.granted.len() + scope.excluded.len() > MAX_PATTERNS {
             bad.push(whole("it has more than 1000 patterns; name directories instead of files"));
         }
         if bad.is_empty() { Ok(scope) } else { Err(bad) }
@@ -217,8 +217,8 @@ impl Pattern {
         if text.is_empty() {
             return Err("it is empty".to_owned());
         }
-        if text.len() > LONGEST {
-            return Err(format!("it has more than {LONGEST} bytes"));
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err(format!("it has more than {MAX_PATTERN_BYTES} bytes"));
         }
         if text.starts_with('/') {
             return Err("patterns are relative to the workspace folder; remove the leading `/`".to_owned());
@@ -363,7 +363,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
             }
         }
         let end = end.ok_or_else(unbalanced)?;
-        if done.len() + open.len() + parts.len() > MOST {
+        if done.len() + open.len() + parts.len() > MAX_PATTERNS {
             return Err("its braces expand to more than 1000 patterns".to_owned());
         }
         // The first alternative is looked at first.

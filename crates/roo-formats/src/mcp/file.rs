@@ -30,7 +30,7 @@ const PROBLEMS_LIMIT: usize = 50;
 /// The longest name of a server, in characters.
 const NAME_LIMIT: usize = 100;
 /// The longest time that a call may take, in seconds.
-const LONGEST_TIMEOUT: u64 = 3600;
+const MAX_TIMEOUT_SECONDS: u64 = 3600;
 /// The key of the list.
 pub(super) const LIST: &str = "mcpServers";
 
@@ -85,7 +85,7 @@ pub struct ServerEntry {
     pub disabled: bool,
     /// Time limit of a call, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = LONGEST_TIMEOUT), extend("default" = 60))]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS), extend("default" = 60))]
     pub timeout: Option<u64>,
     /// Tools that may be called unasked; `*` stands for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -290,10 +290,10 @@ impl<'a> Reader<'a> {
         let timeout = match entry.timeout {
             None => DEFAULT_TIMEOUT,
             Some(seconds) => {
-                let taken = seconds.clamp(1, LONGEST_TIMEOUT);
+                let taken = seconds.clamp(1, MAX_TIMEOUT_SECONDS);
                 if taken != seconds {
                     let message =
-                        format!("`timeout` is in seconds, from 1 to {LONGEST_TIMEOUT}; {taken} is used");
+                        format!("`timeout` is in seconds, from 1 to {MAX_TIMEOUT_SECONDS}; {taken} is used");
                     self.problem(Severity::Warning, name, &[Step::Key("timeout".to_owned())], message);
                 }
                 Duration::from_secs(taken)

@@ -22,7 +22,7 @@ const MAX_WORDS: usize = 8;
 /// The most context files of one message: each of them must be read before work begins.
 const MAX_FILES: usize = 64;
 /// The most characters of a title in a tree.
-const MAX_TITLE: usize = 120;
+const MAX_TITLE_CHARS: usize = 120;
 /// Stands under the reader's own branch.
 const HERE: &str = "^ we are here";
 /// Stands above the list of context files.
@@ -169,7 +169,7 @@ fn read(message: &str, expected: &Expected<'_>) -> Result<Delegation, Wrong> {
         Some((at, urid, _)) => {
             let problem = format!(
                 "'{}' is not the id of this request. Expected `URID: {}`.",
-                exact_line(&one_line(urid, MAX_TITLE)),
+                exact_line(&one_line(urid, MAX_TITLE_CHARS)),
                 expected.urid
             );
             return Err((Part::Urid, at, problem));
@@ -238,9 +238,10 @@ fn header(line: &str, target: &Mode) -> Result<String, String> {
     };
     let words: Vec<&str> = description.split_whitespace().collect();
     match words.len() {
-        1..=MAX_WORDS if description.chars().count() > MAX_TITLE => {
-            Err(format!("its description has more than {MAX_TITLE} characters. {}", header_form(target)))
-        }
+        1..=MAX_WORDS if description.chars().count() > MAX_TITLE_CHARS => Err(format!(
+            "its description has more than {MAX_TITLE_CHARS} characters. {}",
+            header_form(target)
+        )),
         1..=MAX_WORDS => Ok(exact_line(&words.join(" "))),
         0 => Err(format!("its description is missing. {}", header_form(target))),
         count => Err(format!("its description has {count} words. {}", header_form(target))),
@@ -525,7 +526,7 @@ fn inside(path: &str, expected: &Expected<'_>) -> Result<String, String> {
         _ => Err(format!(
             "'{}' is not a file inside `{}/`. Save what the other mode needs there, or mention other files in \
              the description.",
-            exact_line(&one_line(path, MAX_TITLE)),
+            exact_line(&one_line(path, MAX_TITLE_CHARS)),
             expected.task_directory
         )),
     }
@@ -560,8 +561,11 @@ pub fn draw(branches: &[Branch<'_>], here: Option<usize>) -> String {
     let mut lines = Vec::new();
     while let Some((index, start, below)) = open.pop() {
         let branch = &branches[index];
-        let line =
-            format!("{start}{} {}", picture(branch.emoji), exact_line(&one_line(branch.title, MAX_TITLE)));
+        let line = format!(
+            "{start}{} {}",
+            picture(branch.emoji),
+            exact_line(&one_line(branch.title, MAX_TITLE_CHARS))
+        );
         lines.push(line.trim_end().to_owned());
         if here == Some(index) {
             lines.push(format!("{below}{HERE}"));

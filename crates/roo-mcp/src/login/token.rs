@@ -15,7 +15,7 @@ use super::error::LoginError;
 use super::web::{Web, host_of};
 
 /// The longest lifetime that is believed, in seconds: ten years.
-const LONGEST_LIFETIME: u64 = 10 * 365 * 24 * 3600;
+const MAX_LIFETIME_SECONDS: u64 = 10 * 365 * 24 * 3600;
 
 /// Tokens as they are given.
 pub(super) struct Tokens {
@@ -173,7 +173,7 @@ fn expiry(lifetime: &Lifetime, now: u64) -> Option<Expiry> {
         clippy::cast_sign_loss,
         reason = "casts of floats stop at the bounds"
     )]
-    let lifetime = (seconds as u64).min(LONGEST_LIFETIME);
+    let lifetime = (seconds as u64).min(MAX_LIFETIME_SECONDS);
     Some(Expiry { lifetime, at: now.saturating_add(lifetime) })
 }
 
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(of(Lifetime::Number(3600.0)), Some((3600, 3700)));
         assert_eq!(of(Lifetime::Text("3600".to_owned())), Some((3600, 3700)));
         assert_eq!(of(Lifetime::Number(-5.0)), Some((0, 100)));
-        assert_eq!(of(Lifetime::Number(f64::MAX)).map(|(lifetime, _)| lifetime), Some(LONGEST_LIFETIME));
+        assert_eq!(of(Lifetime::Number(f64::MAX)).map(|(lifetime, _)| lifetime), Some(MAX_LIFETIME_SECONDS));
         assert_eq!(of(Lifetime::Text("soon".to_owned())), None);
     }
 

@@ -27,7 +27,7 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// Allows requests to say what happens to thinking whose conversation has changed.
 const BLOCK_BINDING: (&str, &str) = ("anthropic-beta", "thinking-binding-controls-2026-08-01");
 /// The API refuses smaller thinking budgets.
-const SMALLEST_BUDGET: u64 = 1024;
+const MIN_BUDGET_TOKENS: u64 = 1024;
 
 /// The Messages API.
 pub(super) struct Messages;
@@ -134,7 +134,7 @@ fn thinking_budget(reasoning: Reasoning, max_tokens: u64) -> Option<u64> {
         Reasoning::High => 80,
         Reasoning::Xhigh | Reasoning::Max => 95,
     };
-    let budget = (max_tokens / 100).saturating_mul(percent).max(SMALLEST_BUDGET);
+    let budget = (max_tokens / 100).saturating_mul(percent).max(MIN_BUDGET_TOKENS);
     (budget < max_tokens).then_some(budget)
 }
 

@@ -33,16 +33,16 @@ use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of connections that are kept open for later requests.
-const MOST_IDLE: usize = 16;
+const MAX_IDLE_CONNECTIONS: usize = 16;
 /// Longest silence where the profile sets no limit: a model may reason for minutes without a sign, and some endpoints send
 /// a call only when it is whole.
 const SILENCE: Duration = Duration::from_secs(300);
 /// The same for a server of the user's own, which may have to load the model first and reads a long conversation slowly.
 const OWN_SERVER_SILENCE: Duration = Duration::from_secs(600);
 /// No endpoint makes us wait longer than this.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Time that the end of a body may take once its content is known.
-const LONGEST_END: Duration = Duration::from_millis(100);
+const MAX_BODY_END_WAIT: Duration = Duration::from_millis(100);
 /// Time that an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Number of bytes of an answer that is one document, such as a list of models, that are read.
@@ -384,7 +384,7 @@ fn build_client(loopback: bool, https: bool) -> Result<Client, Fault> {
     let mut builder = Client::builder()
         .user_agent(concat!("roo-lsp/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        .pool_max_idle_per_host(MOST_IDLE)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
         // A redirect could carry the conversation and the key to another origin.
         .redirect(reqwest::redirect::Policy::none());
     if loopback {
@@ -789,7 +789,7 @@ impl Connection {
 /// A new connection costs about as much as the longest wait.
 async fn end(mut response: Box<Response>) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    let _ = timeout(LONGEST_END, rest).await;
+    let _ = timeout(MAX_BODY_END_WAIT, rest).await;
 }
 
 fn may_be_a_stream(response: &Response) -> bool {
@@ -1066,7 +1066,7 @@ fn retry_after(value: &str, now: jiff::Timestamp) -> Option<Duration> {
             date.duration_since(now).as_secs_f64()
         }
     };
-    let longest = LONGEST_RETRY_AFTER.as_secs_f64();
+    let longest = MAX_RETRY_AFTER.as_secs_f64();
     (!seconds.is_nan()).then(|| Duration::from_secs_f64(seconds.clamp(0.0, longest)))
 }
 

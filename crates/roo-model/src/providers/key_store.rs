@@ -13,7 +13,7 @@ use roo_durable::PrivateFile;
 use roo_formats::config::{Directories, Profile};
 
 /// No key is longer than this, in bytes.
-const LONGEST: u64 = 64 * 1024;
+const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 /// The stored keys of one user.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl KeyStore {
 
 /// The key in a file of a store, if a usable one is there.
 pub(super) fn read_key(file: PathBuf) -> Option<Secret> {
-    let bytes = PrivateFile::new(file).read(LONGEST).ok()??;
+    let bytes = PrivateFile::new(file).read(MAX_KEY_BYTES).ok()??;
     let text = str::from_utf8(&bytes).ok()?.trim();
     is_usable(text).then(|| Secret::new(text))
 }

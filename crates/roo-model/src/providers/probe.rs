@@ -15,7 +15,7 @@ use roo_text::misspelling;
 use roo_text::render::one_line;
 
 /// Number of tokens that the answer may have: enough for a model that thinks before it speaks, and cheap.
-const LONGEST_ANSWER: u64 = 256;
+const MAX_ANSWER_TOKENS: u64 = 256;
 
 /// Longest silence where the profile sets no limit. Someone waits for the result, and the request is short; a server may
 /// have to load the model first.
@@ -77,7 +77,7 @@ fn short(profile: &Profile) -> Profile {
     let limit = |seconds: Option<u64>| seconds.or(Some(SILENCE_SEC));
     let Timeouts { first_byte_sec, idle_sec } = profile.timeouts;
     let timeouts = Timeouts { first_byte_sec: limit(first_byte_sec), idle_sec: limit(idle_sec) };
-    Profile { max_tokens: Some(LONGEST_ANSWER), reasoning: None, timeouts, ..profile.clone() }
+    Profile { max_tokens: Some(MAX_ANSWER_TOKENS), reasoning: None, timeouts, ..profile.clone() }
 }
 
 async fn ask(

@@ -57,7 +57,7 @@ use roo_protocol::ids::Digest;
 use roo_protocol::task::Usage;
 
 /// The largest script, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_SCRIPT_BYTES: u64 = 64 << 20;
 /// Stands for the id of the request in a script.
 const URID: &str = "{{urid}}";
 /// Number of characters of what was seen that an error shows.
@@ -89,7 +89,7 @@ impl Script {
     /// # Errors
     /// A configuration error if the file can't be read, or as [`Script::parse`].
     pub fn read(path: &Path) -> Result<Self, ModelError> {
-        let text = read_named(path, LARGEST).map_err(|error| {
+        let text = read_named(path, MAX_SCRIPT_BYTES).map_err(|error| {
             ModelError::new(
                 ModelErrorKind::Configuration,
                 format!("The script {} (the profile's `script`) can't be read: {error}", path.display()),

@@ -13,7 +13,7 @@ use roo_durable::disk::{Disk as _, HeldLock, RealDisk};
 use roo_protocol::ids::Digest;
 
 /// The most commands at the same time that have layers of their own.
-const MOST: usize = 64;
+const MAX_COMMANDS: usize = 64;
 /// The beginning of the names of directories that belong to the kernel for the time of one command.
 const WORK: &str = "work-";
 
@@ -32,7 +32,7 @@ impl LeasedLayers {
     /// # Errors
     /// When they can't be made, or too many are in use.
     pub fn lease(area: &Path, directories: &[PathBuf]) -> io::Result<Self> {
-        for number in 0..MOST {
+        for number in 0..MAX_COMMANDS {
             let own = area.join(number.to_string());
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
             let own = own.canonicalize()?;
@@ -41,7 +41,7 @@ impl LeasedLayers {
                 return Ok(Self { layers: layers.collect::<Result<_, _>>()?, _lock: lock });
             }
         }
-        Err(io::Error::other(format!("{MOST} commands at once have layers in {}", area.display())))
+        Err(io::Error::other(format!("{MAX_COMMANDS} commands at once have layers in {}", area.display())))
     }
 
     /// By directory.

@@ -21,7 +21,7 @@ use crate::exec::sandbox::{BeforeImage, Journal, MovedDirectory};
 use roo_protocol::ids::Digest;
 
 /// The largest file that is read to compare it, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// A root that is indexed, and what its names mean.
 #[derive(Clone)]
@@ -435,14 +435,14 @@ pub(super) fn now(directory: &OwnedFd, name: &[u8], print: Fingerprint) -> State
 
 /// The digest of a file, if it still is what was found.
 pub(super) fn digest(directory: &OwnedFd, name: &[u8], print: &Fingerprint) -> Option<Digest> {
-    if print.size > LARGEST {
+    if print.size > MAX_COMPARED_BYTES {
         return None;
     }
     let (file, opened) = open_file(directory, name).ok()?;
     if opened != *print {
         return None;
     }
-    read_at_most(file, LARGEST).ok()?.map(Digest::of)
+    read_at_most(file, MAX_COMPARED_BYTES).ok()?.map(Digest::of)
 }
 
 /// Returns whether it is the same after all: touched, or written anew as it was.

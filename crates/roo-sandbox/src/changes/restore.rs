@@ -22,7 +22,7 @@ use crate::exec::sandbox::{BeforeImage, Journal};
 use roo_protocol::ids::Digest;
 
 /// The largest file that is copied when it can't be moved out of the way, in bytes.
-const LARGEST_COPY: u64 = 64 << 20;
+const MAX_COPY_BYTES: u64 = 64 << 20;
 
 /// Reasons why something was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -525,7 +525,7 @@ impl Undo<'_> {
         if !is_unwritten || (found.device, found.inode) != (before.device, before.inode) {
             return None;
         }
-        read_at_most(file, LARGEST_COPY).ok()?
+        read_at_most(file, MAX_COPY_BYTES).ok()?
     }
 
     /// Moves what was displaced into the store, where a person can find it.
@@ -539,9 +539,9 @@ impl Undo<'_> {
         match renameat(directory, pending, CWD, &place) {
             Ok(()) => Ok(Some(place)),
             // On another file system.
-            Err(_) if after.kind == Kind::File && after.size <= LARGEST_COPY => {
+            Err(_) if after.kind == Kind::File && after.size <= MAX_COPY_BYTES => {
                 let (file, _) = open_file(directory, pending)?;
-                let bytes = read_at_most(file, LARGEST_COPY)?;
+                let bytes = read_at_most(file, MAX_COPY_BYTES)?;
                 let copied = bytes.is_some_and(|bytes| copy(&place, &bytes).is_ok());
                 unlinkat(directory, pending, AtFlags::empty())?;
                 Ok(copied.then_some(place))

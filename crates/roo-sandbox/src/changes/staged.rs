@@ -27,16 +27,16 @@ use crate::exec::sandbox::Staged;
 use roo_protocol::ids::Digest;
 
 /// The most that is read of an upper directory, in names. A command that writes more is told so.
-const MOST: usize = 400_000;
+const MAX_NAMES: usize = 400_000;
 
 /// Maximum depth of a directory. Each is opened from the top, name by name.
-const DEEPEST: usize = 200;
+const MAX_DEPTH: usize = 200;
 
 /// The largest file of which a digest is made, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_DIGESTED_BYTES: u64 = 64 << 20;
 
 /// The largest file that is compared byte by byte with what it was, in bytes.
-const LARGEST_COMPARED: u64 = 1 << 30;
+const MAX_COMPARED_BYTES: u64 = 1 << 30;
 
 /// Reasons why a change does not reach the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl UpperDirectoryWalk<'_> {
             let is_within = self.list(upper, &prefix, scratch, &mut waiting);
             if !is_within.map_err(|source| unreadable(self.layer, source))? {
                 let root = self.layer.root.clone();
-                return Err(ChangesError::TooMany { root, most: MOST, deepest: DEEPEST });
+                return Err(ChangesError::TooMany { root, most: MAX_NAMES, deepest: MAX_DEPTH });
             }
         }
         Ok(self.entries)
@@ -175,7 +175,7 @@ impl UpperDirectoryWalk<'_> {
         for name in names(&directory)? {
             let relative = join(prefix, &name);
             let depth = relative.iter().filter(|&&byte| byte == b'/').count();
-            if depth > DEEPEST || self.entries.len() >= MOST {
+            if depth > MAX_DEPTH || self.entries.len() >= MAX_NAMES {
                 return Ok(false);
             }
             let Some(mut entry) = read(&directory, &name)? else { continue };
@@ -385,14 +385,14 @@ impl RootContext<'_> {
 
     fn state(&self, relative: &[u8], entry: &StagedEntry) -> State {
         let StagedEntry { print, scratch, .. } = entry;
-        let digest = (print.kind == Kind::File && !scratch && print.size <= LARGEST)
+        let digest = (print.kind == Kind::File && !scratch && print.size <= MAX_DIGESTED_BYTES)
             .then(|| self.digest(relative))
             .flatten();
         State::new(*print, digest, entry.target.clone())
     }
 
     fn digest(&self, relative: &[u8]) -> Option<Digest> {
-        read_at_most(self.staged_file(relative).ok()?, LARGEST).ok()?.map(Digest::of)
+        read_at_most(self.staged_file(relative).ok()?, MAX_DIGESTED_BYTES).ok()?.map(Digest::of)
     }
 
     fn staged_file(&self, relative: &[u8]) -> io::Result<File> {
@@ -408,7 +408,7 @@ impl RootContext<'_> {
         let compare = || -> io::Result<bool> {
             let (directory, name) = parent(self.root.handle.as_fd(), relative)?;
             let (file, found) = open_file(directory, name)?;
-            if before.print != Some(found) || found.size > LARGEST_COMPARED {
+            if before.print != Some(found) || found.size > MAX_COMPARED_BYTES {
                 return Ok(false);
             }
             same_bytes(file, self.staged_file(relative)?)

@@ -20,7 +20,7 @@ use roo_durable::replace_unsynced;
 use roo_protocol::ids::Digest;
 
 /// Number of fingerprints remembered; after that it begins anew.
-const MOST_DIGESTS: usize = 1 << 20;
+const MAX_DIGESTS: usize = 1 << 20;
 
 /// Time for which withheld writes of a command are kept for the user.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -32,7 +32,7 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 const MOVED: &str = "moved";
 
 /// The largest file that is copied when it can't be moved, in bytes.
-const LARGEST_COPY: u64 = 64 << 20;
+const MAX_COPY_BYTES: u64 = 64 << 20;
 
 /// A file in a store that is removed with this.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl Store {
         }
         // On another file system.
         let is_small =
-            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_COPY);
+            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_COPY_BYTES);
         let kept = is_small && fs::copy(path, &place).is_ok();
         remove_tree(path)?;
         Ok(kept.then_some(place))
@@ -238,7 +238,7 @@ impl Store {
         }
         if !is_fresh(print.changed) {
             let digests = &mut self.index().digests;
-            if digests.len() >= MOST_DIGESTS {
+            if digests.len() >= MAX_DIGESTS {
                 digests.clear();
             }
             digests.insert(print, digest);

@@ -22,7 +22,7 @@ use super::scratch::Rules;
 use super::watcher::{Event, Watcher};
 
 /// The largest ignore file that is read, in bytes.
-const LARGEST_RULES: u64 = 1 << 20;
+const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
 
 /// Ignored entries of a git directory, except below its references, where names are free.
 const GIT_LEFT_OUT: &[&[u8]] = &[
@@ -554,7 +554,7 @@ impl NameTree {
 
     fn read_rules(&mut self, directory: &OwnedFd, name: &[u8], prefix: &[u8]) {
         if let Ok((file, _)) = open_file(directory, name)
-            && let Ok(Some(text)) = read_at_most(file, LARGEST_RULES)
+            && let Ok(Some(text)) = read_at_most(file, MAX_IGNORE_FILE_BYTES)
         {
             self.rules.add(prefix, &String::from_utf8_lossy(&text));
         }

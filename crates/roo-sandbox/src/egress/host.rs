@@ -12,9 +12,9 @@ use thiserror::Error;
 use super::address::{AddressClass, address_class, name_class};
 
 /// Bytes of the longest host name, as DNS has it.
-const LONGEST_NAME: usize = 253;
+const MAX_NAME_BYTES: usize = 253;
 /// Bytes of the longest label of a host name.
-const LONGEST_LABEL: usize = 63;
+const MAX_LABEL_BYTES: usize = 63;
 
 /// A host in its canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,9 +175,9 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidHost>
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-        !label.is_empty() && label.len() <= LONGEST_LABEL && label.bytes().all(allowed)
+        !label.is_empty() && label.len() <= MAX_LABEL_BYTES && label.bytes().all(allowed)
     };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_label)
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::helper_process::HelperProcess;
 use super::sandbox::{Helper, HelperRole, WaitingRole};
 
 /// The most that wait at a time: for commands of several tasks, each of which has its own network.
-const MOST: usize = 4;
+const MAX_WAITING: usize = 4;
 /// Time for which one waits.
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -71,7 +71,7 @@ impl ReadyHelpers {
         let mut waiting = self.waiting();
         // Another one may have come before it.
         waiting.retain(|it| it.role != role && !it.role.is_over());
-        if waiting.len() == MOST {
+        if waiting.len() == MAX_WAITING {
             waiting.remove(0);
         }
         waiting.push(ReadyHelper { role, process, runtime: id, _expiry: AbortOnDropHandle::new(expiry) });

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 /// The most pairs from which a translation of the whole block is derived. Bounds the work on hostile texts.
-const MOST_BASES: usize = 16;
+const MAX_BASES: usize = 16;
 /// Number of lines of a text that are read to learn how deep its levels are.
 const STEP_LINES: usize = 10_000;
 /// The widest and the narrowest level of blanks.
@@ -188,7 +188,7 @@ fn dominant<'a>(pairs: &[(Pair<'a>, usize)], unit: Option<Unit>) -> Option<Trans
         pairs.iter().filter(fits).map(|(_, count)| count).sum()
     };
     let with = |unit| {
-        pairs.iter().take(MOST_BASES).map(move |(pair, _)| Translation {
+        pairs.iter().take(MAX_BASES).map(move |(pair, _)| Translation {
             block: pair.block,
             file: pair.file,
             unit,

@@ -17,7 +17,7 @@ use crate::nearest::NormalLines;
 /// Minimum similarity of two lines for one to be another version of the other.
 const ANOTHER_VERSION: f64 = 0.6;
 /// The most lines that a new one is compared with for that, and how much of each. Bounds the work on hostile texts.
-const MOST_COMPARED: usize = 32;
+const MAX_COMPARED_LINES: usize = 32;
 const COMPARED_CHARACTERS: usize = 200;
 
 /// Destination of a block.
@@ -194,7 +194,7 @@ impl<'p> Fitting<'p> {
     /// that stands.
     fn another_version(&self, line: &str, index: usize, replaced: Range<usize>) -> Option<Pair<'p>> {
         let Origin::New { .. } = self.origins[index] else { return None };
-        if replaced.len() > MOST_COMPARED {
+        if replaced.len() > MAX_COMPARED_LINES {
             return None;
         }
         let text = |line: &'_ str| line.trim().chars().take(COMPARED_CHARACTERS).collect::<Vec<_>>();

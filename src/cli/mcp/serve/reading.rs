@@ -27,7 +27,7 @@ const EVENTS: usize = 500;
 /// The most records, or runs of lines, of an answer about the trace.
 const RECORDS: usize = 500;
 /// The largest file whose lines are told, in bytes.
-const LARGEST: u64 = 20 << 20;
+const MAX_FILE_BYTES: u64 = 20 << 20;
 /// The longest name in an error, in characters.
 const NAME: usize = 200;
 
@@ -222,7 +222,7 @@ async fn read(requests: &Requests, file: &str) -> Result<(String, String), Reque
     let path = place.absolute().to_owned();
     let read = tokio::task::spawn_blocking(move || {
         let found = path.metadata()?;
-        match found.is_file() && found.len() <= LARGEST {
+        match found.is_file() && found.len() <= MAX_FILE_BYTES {
             true => std::fs::read_to_string(&path),
             false => Err(std::io::Error::other("it is not a regular file of at most 20 MiB")),
         }

@@ -37,7 +37,7 @@ const LINE: usize = 200;
 /// Time limit for a cancelled request to end.
 const CANCEL: Duration = Duration::from_secs(10);
 /// The most requests that are at work at once.
-const MOST_AT_WORK: usize = 16;
+const MAX_RUNNING_REQUESTS: usize = 16;
 /// Name of calling agents, in events.
 const CALLER: &str = "mcp";
 
@@ -128,7 +128,7 @@ impl Requests {
         on_ask: Unattended,
     ) -> Arc<Self> {
         let (engine, own) = (Arc::new(engine), Mutex::default());
-        let slots = Arc::new(Semaphore::new(MOST_AT_WORK));
+        let slots = Arc::new(Semaphore::new(MAX_RUNNING_REQUESTS));
         Arc::new(Self { engine, context, settings, customization, on_ask, slots, own })
     }
 
@@ -170,7 +170,9 @@ impl Requests {
 
     /// A share of what may be at work at once.
     fn free_slot(&self) -> Result<OwnedSemaphorePermit, RequestError> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| RequestError::Full { most: MOST_AT_WORK })
+        Arc::clone(&self.slots)
+            .try_acquire_owned()
+            .map_err(|_| RequestError::Full { most: MAX_RUNNING_REQUESTS })
     }
 
     fn start_blocking(&self, new: NewRequest) -> Result<TaskId, RequestError> {

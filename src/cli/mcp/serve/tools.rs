@@ -31,7 +31,7 @@ waits for and how they answer; `next` in the task's status says how.";
 /// Time for which `wait_for_task` waits where the caller doesn't say, in seconds: less than clients wait for an answer.
 const WAIT: u64 = 50;
 /// The longest time for which it waits, in seconds.
-const LONGEST_WAIT: u64 = 600;
+const MAX_WAIT_SECONDS: u64 = 600;
 /// Number of tasks in a list where the caller doesn't say.
 const LISTED: usize = 20;
 /// Number of tasks that are listed as resources.
@@ -120,7 +120,7 @@ impl RooServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<TaskStatus, RequestError> {
         let requests = &self.requests;
-        let limit = Duration::from_secs(timeout_s.unwrap_or(WAIT).min(LONGEST_WAIT));
+        let limit = Duration::from_secs(timeout_s.unwrap_or(WAIT).min(MAX_WAIT_SECONDS));
         let task = requests.find(&id).await?;
         let user = ClientUser::of(context).filter(|_| self.elicits && requests.is_own(&task));
         let mut asked: Option<String> = None;

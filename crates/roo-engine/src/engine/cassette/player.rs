@@ -27,7 +27,7 @@ use roo_protocol::task::Usage;
 use roo_text::render;
 
 /// The most steps of a play: a file that was written by hand could lead nowhere.
-const LONGEST: usize = 1 << 20;
+const MAX_STEPS: usize = 1 << 20;
 /// The root task of every play: its id is in no text.
 const ROOT: &str = "00000000-0000-7000-8000-000000000000";
 /// Author of the user's answers.
@@ -149,7 +149,7 @@ impl Player<'_> {
 
     /// Plays until nothing is called for.
     fn run(&mut self) -> Result<(), String> {
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_STEPS {
             let Some(tree) = self.recorder.tree() else { return Ok(()) };
             let facts = tree.settle();
             if !facts.is_empty() {

@@ -9,7 +9,7 @@ use roo_formats::config::Profile;
 /// The time over which requests and tokens are counted.
 const MINUTE: i64 = 60_000;
 /// The longest time for which an endpoint holds requests back.
-pub(super) const LONGEST_HOLD: i64 = 600_000;
+pub(super) const MAX_HOLD_MS: i64 = 600_000;
 
 /// What a profile says of the rate of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Account {
         self.begun.recent.retain(|request| request.at > now - MINUTE);
         self.begun.recent.iter_mut().for_each(|request| request.at = request.at.min(now));
         self.held_until =
-            self.held_until.filter(|until| *until > now).map(|until| until.min(now + LONGEST_HOLD));
+            self.held_until.filter(|until| *until > now).map(|until| until.min(now + MAX_HOLD_MS));
     }
 
     /// Replaces the estimate of a request that has begun.
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(turn(&mut account, first, 0), Turn::Begun);
         assert_eq!(turn(&mut account, second, -86_400), due(-86_400 + 60, DelayReason::Requests));
         account.hold_until(START + 86_400_000);
-        let longest = LONGEST_HOLD / 1000;
+        let longest = MAX_HOLD_MS / 1000;
         assert_eq!(turn(&mut account, second, 0), due(longest, DelayReason::Endpoint));
     }
 }

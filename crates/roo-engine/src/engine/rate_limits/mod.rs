@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::account::{Account, LONGEST_HOLD, Turn};
+use self::account::{Account, MAX_HOLD_MS, Turn};
 pub(super) use self::account::{DelayReason, RateLimit};
 use super::clock::Clock;
 use roo_model::providers::{AccountId, ModelError};
@@ -222,7 +222,7 @@ impl BegunRequest {
     /// The request failed. Where the endpoint said how long to wait, that is for all requests.
     pub(super) fn failed(&self, error: &ModelError) {
         if let Some(wait) = error.kind.retry_after() {
-            let wait = i64::try_from(wait.as_millis()).unwrap_or(LONGEST_HOLD).min(LONGEST_HOLD);
+            let wait = i64::try_from(wait.as_millis()).unwrap_or(MAX_HOLD_MS).min(MAX_HOLD_MS);
             let now = self.clock.now();
             self.account.change(now, |account| account.hold_until(now.saturating_add(wait)));
         }

@@ -22,9 +22,9 @@ use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
 
 /// The longest summary that is taken, in bytes.
-const LONGEST_SUMMARY: u64 = 32 << 10;
+const MAX_SUMMARY_BYTES: u64 = 32 << 10;
 /// The shortest summary for which a model is asked, in bytes.
-const LEAST_SUMMARY: u64 = 1 << 10;
+const MIN_SUMMARY_BYTES: u64 = 1 << 10;
 /// Why a conversation gets no summary.
 const NO_ROOM: &str = "There is no room for a summary.";
 /// Why a conversation stays as it is.
@@ -71,18 +71,18 @@ pub(in crate::engine) fn spoken_before(task: &Task, cut: usize) -> Vec<Spoken<'_
 
 /// Returns the length of the longest summary of this conversation that is taken, in bytes.
 pub(in crate::engine) fn longest_summary(context: &ContextState, conversation: &Conversation) -> usize {
-    let room = summary_room(context, conversation).min(LONGEST_SUMMARY);
+    let room = summary_room(context, conversation).min(MAX_SUMMARY_BYTES);
     usize::try_from(room).unwrap_or(usize::MAX)
 }
 
 /// Returns the bytes that a summary of this conversation may have.
 fn summary_room(context: &ContextState, conversation: &Conversation) -> u64 {
-    context.summary_bytes(conversation.size()).unwrap_or(LONGEST_SUMMARY)
+    context.summary_bytes(conversation.size()).unwrap_or(MAX_SUMMARY_BYTES)
 }
 
 /// Returns whether there is room for a summary that is worth its request.
 fn has_room_for_summary(context: &ContextState, conversation: &Conversation) -> bool {
-    summary_room(context, conversation) >= LEAST_SUMMARY
+    summary_room(context, conversation) >= MIN_SUMMARY_BYTES
 }
 
 /// Returns the events that begin a shortening before the next request, if one is due.
@@ -270,7 +270,7 @@ fn condensed(task: &Task, compaction: Compaction, summary: Option<&str>, used: U
         Some(summary) => (summary.to_owned(), true),
         None => {
             // The last means may have a little more than there is room for.
-            let longest = longest_summary(&task.context, &task.conversation).max(LEAST_SUMMARY as usize);
+            let longest = longest_summary(&task.context, &task.conversation).max(MIN_SUMMARY_BYTES as usize);
             (shortening::outline(items.clone(), longest), false)
         }
     };

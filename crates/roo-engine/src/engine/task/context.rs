@@ -10,11 +10,11 @@ use roo_protocol::context::{ContextMeter, Shortening, ShorteningMethod};
 /// Tokens of 1,000 bytes before an endpoint has told any: more than in most texts.
 const CAUTIOUS_RATE: u64 = 400;
 /// Tokens of 1,000 bytes before an endpoint has told any, at the least: prose and code have more.
-const LEAST_RATE: u64 = 220;
+const MIN_RATE: u64 = 220;
 /// Tokens of 1,000 bytes that an endpoint may tell. What is outside isn't a count of the whole request.
 const PLAUSIBLE_RATES: std::ops::RangeInclusive<u64> = 120..=1_200;
 /// The smallest request from which a rate is taken, in bytes.
-const LEAST_COUNTED: u64 = 2_000;
+const MIN_COUNTED_BYTES: u64 = 2_000;
 /// Tokens of an image, of whatever size.
 const IMAGE: u64 = 1_600;
 /// Share of the window that requests and answers may fill, in percent: estimates are not exact.
@@ -24,7 +24,7 @@ const USABLE: u64 = 90;
 const LOW_WATER: u64 = 60;
 /// Share of the space for what can be shortened that stays used at least, in percent. In a small window the rest of the
 /// request may have more than [`LOW_WATER`] by itself.
-const LEAST_USED: u64 = 50;
+const MIN_USED_PERCENT: u64 = 50;
 /// Share of the limit that one result of a tool may fill, in percent.
 const RESULT: u64 = 25;
 /// Share of the space for what can be shortened that the results of one answer may fill together, in percent.
@@ -36,7 +36,7 @@ const SUMMARY: u64 = 25;
 /// Growth of a conversation, in percent of that space, before a shortening that failed or brought little is tried again.
 const GROWTH: u64 = 10;
 /// The same at the least, in percent of what a request may have: where little or no space is left, each bit would count.
-const LEAST_GROWTH: u64 = 2;
+const MIN_GROWTH_PERCENT: u64 = 2;
 /// The window of a model that writes summaries, where it isn't known, in tokens.
 const USUAL_WINDOW: u64 = 128_000;
 /// Bytes of system prompt and tools before any request was made. In a small window they count as half of what is allowed.
@@ -46,7 +46,7 @@ const MAX_FAILURES: u32 = 3;
 /// Tokens of an answer whose length is not limited by the profile.
 const USUAL_ANSWER: u64 = 8_192;
 /// Tokens of such an answer, at the least: with fewer, a model can't make a call.
-const LEAST_ANSWER: u64 = 1_024;
+const MIN_ANSWER_TOKENS: u64 = 1_024;
 
 /// Everything of a request but its conversation, as it was sent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl RequestFrame {
 
     /// Its share of the window; none where that isn't known.
     pub(in crate::engine) fn share(&self) -> Option<FrameShare> {
-        let (least, most) = (tokens(self.bytes(), LEAST_RATE), tokens(self.bytes(), CAUTIOUS_RATE));
+        let (least, most) = (tokens(self.bytes(), MIN_RATE), tokens(self.bytes(), CAUTIOUS_RATE));
         Some(FrameShare { least, most, allowed: self.allowed()?, window: self.window? })
     }
 }
@@ -192,7 +192,7 @@ impl MeasuredRequest {
     fn rate(&self) -> Option<u64> {
         let texts = self.tokens.saturating_sub(self.frame.images(&self.conversation));
         let rate = scaled(texts, 1_000, self.bytes().max(1));
-        let is_plausible = self.bytes() >= LEAST_COUNTED && PLAUSIBLE_RATES.contains(&rate);
+        let is_plausible = self.bytes() >= MIN_COUNTED_BYTES && PLAUSIBLE_RATES.contains(&rate);
         (self.counted && is_plausible).then_some(rate)
     }
 }
@@ -465,7 +465,7 @@ impl ContextState {
     /// Tokens to which the conversation is shortened.
     pub(super) fn low_water(&self, size: &ConversationSize) -> Option<u64> {
         let (limit, room) = (self.limit()?, self.room(size)?);
-        Some(percent(limit, LOW_WATER).max(limit - percent(room, 100 - LEAST_USED)))
+        Some(percent(limit, LOW_WATER).max(limit - percent(room, 100 - MIN_USED_PERCENT)))
     }
 
     /// Returns whether a conversation that fits the window stays as it is, though it is above the user's threshold.
@@ -539,7 +539,7 @@ impl ContextState {
 
     /// Tokens that count as progress.
     pub(super) fn step(&self, size: &ConversationSize) -> u64 {
-        let least = self.allowed().map_or(0, |allowed| percent(allowed, LEAST_GROWTH));
+        let least = self.allowed().map_or(0, |allowed| percent(allowed, MIN_GROWTH_PERCENT));
         self.room(size).map_or(0, |room| percent(room, GROWTH)).max(least)
     }
 
@@ -560,8 +560,8 @@ impl ContextState {
     /// The excess of a request with this frame and conversation that doesn't fit the window even by the lowest estimate.
     fn certain_excess(&self, frame: RequestFrame, size: &ConversationSize) -> Option<Excess> {
         let (window, allowed) = (frame.window?, self.allowed()?);
-        let rate = self.rate().unwrap_or(LEAST_RATE);
-        let answer = frame.answer.unwrap_or(LEAST_ANSWER.min(window / 8)).min(window / 4 * 3);
+        let rate = self.rate().unwrap_or(MIN_RATE);
+        let answer = frame.answer.unwrap_or(MIN_ANSWER_TOKENS.min(window / 8)).min(window / 4 * 3);
         let least = tokens(frame.bytes() + size.bytes(), rate) + frame.images(size);
         let certain = CertainExcess { window, frame: tokens(frame.bytes(), rate) };
         (least + answer > window).then_some(Excess { tokens: least, allowed, certain: Some(certain) })

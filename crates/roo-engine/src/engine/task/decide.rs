@@ -48,7 +48,7 @@ const BACKOFF: i64 = 250;
 /// The same where the endpoint is down, busy or out of reach, and doesn't say how long to wait.
 const PATIENT_BACKOFF: i64 = 2_000;
 /// The longest wait between two attempts, in milliseconds.
-const MAX_BACKOFF: i64 = 60_000;
+const MAX_BACKOFF_MS: i64 = 60_000;
 
 /// The longest name of a call at a checkpoint, in characters.
 const SUMMARY: usize = 120;
@@ -340,7 +340,7 @@ pub(super) fn model_failed(
     match remedy {
         Remedy::Retry { after, jitter, is_patient } if attempt < most_attempts(is_patient) => {
             let first = if is_patient && after.is_none() { PATIENT_BACKOFF } else { BACKOFF };
-            let backoff = (first << attempt.min(16)).min(MAX_BACKOFF);
+            let backoff = (first << attempt.min(16)).min(MAX_BACKOFF_MS);
             // Half fixed, half spread; both are small positive numbers.
             let spread = (backoff as f64 / 2.0 * (1.0 + jitter.clamp(0.0, 1.0))) as i64;
             let due = at.saturating_add(after.unwrap_or(0).max(spread));

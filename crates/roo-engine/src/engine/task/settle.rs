@@ -20,7 +20,7 @@ use roo_protocol::task::{QueueItem, SendWhen, Usage};
 use roo_text::render;
 
 /// The longest name of what was refused, in characters.
-const LONGEST_ACTION: usize = 80;
+const MAX_ACTION_CHARS: usize = 80;
 
 /// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
 /// messages, limits, the next request, corrections, the end. Called until nothing follows.
@@ -304,7 +304,7 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     if let Some((action, count)) = task.guard.refused_too_often() {
-        let action = render::one_line(action, LONGEST_ACTION);
+        let action = render::one_line(action, MAX_ACTION_CHARS);
         let text = format!(
             "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
         );

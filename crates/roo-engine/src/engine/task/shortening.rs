@@ -25,7 +25,7 @@ const SHORT: usize = 400;
 /// Bytes that a block takes besides its text.
 const FRAME: usize = 40;
 /// The least that is replaced by a summary, in bytes.
-const LEAST_REPLACED: u64 = 2_000;
+const MIN_REPLACED_BYTES: u64 = 2_000;
 /// The longest line of an outline, in characters.
 const OUTLINE_LINE: usize = 160;
 /// The most of what the model loaded to follow that no placeholder takes, in bytes; a quarter of a short conversation.
@@ -544,7 +544,7 @@ pub(super) fn cut(items: &[&Item], pinned: impl Fn(usize) -> bool, recent: u64) 
     }
     let replaced: u64 =
         (0..cut).filter(|&index| !pinned(index)).map(|index| size(items[index], false).bytes()).sum();
-    (replaced >= LEAST_REPLACED).then_some(cut)
+    (replaced >= MIN_REPLACED_BYTES).then_some(cut)
 }
 
 /// A list of the calls in turns that are replaced, behind the summary that there was before: of that the beginning, of the

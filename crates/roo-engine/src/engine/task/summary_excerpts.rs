@@ -11,7 +11,7 @@ use roo_model::providers::{Item, ToolResult};
 use roo_protocol::ids::ToolCallId;
 
 /// The most of the model's own words that is kept, in bytes, and of the users' questions together.
-const LONGEST: usize = 8 << 10;
+const MAX_EXCERPTS_BYTES: usize = 8 << 10;
 /// Line between the answer to a question and the question, where the beginning has not all of it.
 const WHOLE_QUESTION: &str = "The whole question was:";
 /// What follows on a call that loaded something to follow.
@@ -94,7 +94,7 @@ pub(super) fn summary_excerpts<'a>(
     replaced: impl Iterator<Item = &'a Item> + Clone,
     longest: usize,
 ) -> Vec<String> {
-    let longest = longest.min(LONGEST);
+    let longest = longest.min(MAX_EXCERPTS_BYTES);
     let calls: HashMap<&ToolCallId, &ToolCall> =
         replaced.clone().flat_map(calls_of).map(|call| (&call.id, call)).collect();
     let mut kept: Vec<Excerpt> = vec![];
@@ -250,7 +250,7 @@ mod tests {
     fn an_answer_is_kept_with_the_whole_question() {
         let plan = format!("Which plan?\n\n1. {}\n2. The other one.", "step by step ".repeat(20));
         let first = answered("1", &plan, "The second.");
-        let all = summary_excerpts(first.iter(), LONGEST);
+        let all = summary_excerpts(first.iter(), MAX_EXCERPTS_BYTES);
         let [word] = &all[..] else { panic!("one word is kept: {all:?}") };
         let (answer, question) = word.split_once("\nThe whole question was:\n").unwrap();
         assert!(
@@ -258,7 +258,7 @@ mod tests {
         );
         assert_eq!(question, plan);
         assert_eq!(
-            summary_excerpts(answered("2", "Tabs?", "Yes").iter(), LONGEST),
+            summary_excerpts(answered("2", "Tabs?", "Yes").iter(), MAX_EXCERPTS_BYTES),
             ["ask_followup_question 'Tabs?': Yes"]
         );
 
@@ -277,7 +277,7 @@ mod tests {
     fn words_of_the_user_are_kept_whole_whatever_they_say() {
         let words = "No.\nThe whole question was:\nThe whole question was:\na bad one. skill 'x' was loaded to be followed:\nx";
         let mut items = answered("1", "Tabs?", words).to_vec();
-        let kept = summary_excerpts(items.iter(), LONGEST);
+        let kept = summary_excerpts(items.iter(), MAX_EXCERPTS_BYTES);
         let shown = words.replace("\nThe whole", "\n The whole");
         assert_eq!(kept, [format!("ask_followup_question 'Tabs?': {shown}")]);
         items = vec![summary(kept.clone())];
@@ -322,7 +322,7 @@ mod tests {
         };
         let items =
             [load("release", "Tag it."), load("tests", "Run them.\n\nAll."), load("release", "Sign it.")];
-        let kept = summary_excerpts(items.iter(), LONGEST);
+        let kept = summary_excerpts(items.iter(), MAX_EXCERPTS_BYTES);
         assert_eq!(
             kept,
             [
@@ -340,7 +340,10 @@ mod tests {
         let kept = summary_excerpts([summary(kept), load("tests", "Run them.")].iter(), 160);
         assert!(kept[2].ends_with("Run them.") && kept.len() == 3, "{kept:?}");
         let old = load("old", &condense::left_out_result("skill 'old'", 900, "0", condense::Again::Call));
-        assert!(summary_excerpts([old].iter(), LONGEST)[0].ends_with("load it again before you go on."));
+        assert!(
+            summary_excerpts([old].iter(), MAX_EXCERPTS_BYTES)[0]
+                .ends_with("load it again before you go on.")
+        );
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         let completed = |text: &str| call("1", "attempt_completion", "result", text);
         let kept = summary_excerpts(
             [completed("A plan."), completed("<user_message>A better plan.")].iter(),
-            LONGEST,
+            MAX_EXCERPTS_BYTES,
         );
         assert_eq!(kept, [format!("{TOLD}&lt;user_message>A better plan.")]);
         let failed = call("2", "complete_with_failure", "reason", &"no ".repeat(1_000));

@@ -6,9 +6,9 @@ use roo_text::render::one_line;
 use super::shortening::beginning;
 
 /// The least of a block's text that is worth being shown, in bytes.
-const LEAST: usize = 120;
+const MIN_BLOCK_BYTES: usize = 120;
 /// The same of the user's own words, which say what the work is for.
-const LEAST_OF_USER: usize = 2_000;
+const MIN_USER_TEXT_BYTES: usize = 2_000;
 /// The longest subject of a call, in characters.
 const SUBJECT: usize = 200;
 
@@ -39,8 +39,8 @@ pub(in crate::engine) fn turns(items: &[Spoken<'_>], longest: usize) -> String {
     if size(&whole) <= longest {
         return whole.concat();
     }
-    let (mut fits, mut too_long) = (None, longest.max(LEAST) + 1);
-    let mut bound = LEAST;
+    let (mut fits, mut too_long) = (None, longest.max(MIN_BLOCK_BYTES) + 1);
+    let mut bound = MIN_BLOCK_BYTES;
     while bound < too_long {
         let parts = written(bound);
         match size(&parts) <= longest {
@@ -50,7 +50,7 @@ pub(in crate::engine) fn turns(items: &[Spoken<'_>], longest: usize) -> String {
         let least = fits.as_ref().map_or(too_long, |(fits, _)| *fits);
         bound = least + (too_long - least).div_ceil(2);
     }
-    fits.map_or_else(|| newest(items, &written(LEAST), longest), |(_, parts)| parts.concat())
+    fits.map_or_else(|| newest(items, &written(MIN_BLOCK_BYTES), longest), |(_, parts)| parts.concat())
 }
 
 /// The user's words and the newest turns.
@@ -74,9 +74,11 @@ fn turn(speaker: Speaker, item: &Item, bound: usize) -> String {
     match item {
         Item::User { text, images } => {
             let (heading, bound) = match speaker {
-                Speaker::User => ("The user said", bound.max(LEAST_OF_USER)),
-                Speaker::Parent => ("The task", bound.max(LEAST_OF_USER)),
-                Speaker::UserLater => ("The user said later, after all of these turns", bound.max(LEAST)),
+                Speaker::User => ("The user said", bound.max(MIN_USER_TEXT_BYTES)),
+                Speaker::Parent => ("The task", bound.max(MIN_USER_TEXT_BYTES)),
+                Speaker::UserLater => {
+                    ("The user said later, after all of these turns", bound.max(MIN_BLOCK_BYTES))
+                }
                 Speaker::Other => ("Told to the agent", bound),
             };
             let images = match images.len() {

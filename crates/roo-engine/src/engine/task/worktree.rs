@@ -14,7 +14,7 @@ use roo_model::providers::ToolResult;
 use roo_protocol::event::ToolStatus;
 
 /// Number of conflicts after which the user is asked.
-const MOST_CONFLICTS: u32 = 3;
+const MAX_CONFLICTS: u32 = 3;
 
 /// Work tree of a branch.
 #[derive(Clone, Debug, PartialEq)]
@@ -271,7 +271,7 @@ impl Task {
 
     /// Returns the question to the user where one conflict follows another.
     pub(super) fn too_many_conflicts(&self) -> Option<String> {
-        let open = self.open_worktree().filter(|open| open.conflicts >= MOST_CONFLICTS)?;
+        let open = self.open_worktree().filter(|open| open.conflicts >= MAX_CONFLICTS)?;
         let reason = open.not_merged.as_deref().unwrap_or_default();
         Some(format!(
             "The changes of this branch have met {} conflicts one after another. {reason} Its worktree is {}. Tell the model \

@@ -11,13 +11,13 @@ use std::path::{Component, Path, PathBuf};
 use super::GitError;
 
 /// The largest file of git's that is read here, in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The most object directories, by alternates of alternates.
-const MOST_OBJECTS: usize = 16;
+const MAX_OBJECT_DIRECTORIES: usize = 16;
 
 /// The most entries of an object directory.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// Questions for `git rev-parse`, in the order of [`Repository::parse`].
 pub(super) const QUESTIONS: &[&str] =
@@ -104,7 +104,7 @@ impl Repository {
                     continue;
                 }
                 let alternate = real_alternate(&objects, line).ok_or(GitError::Borrows)?;
-                if !self.holds(&alternate) || directories.len() == MOST_OBJECTS {
+                if !self.holds(&alternate) || directories.len() == MAX_OBJECT_DIRECTORIES {
                     return Err(GitError::Borrows);
                 }
                 directories.push(alternate);
@@ -120,7 +120,7 @@ impl Repository {
         };
         for (count, entry) in entries.enumerate() {
             let entry = entry.map_err(|_| GitError::Borrows)?;
-            if count == MOST_ENTRIES {
+            if count == MAX_ENTRIES {
                 return Err(GitError::Borrows);
             }
             self.check_link(&entry.path())?;
@@ -167,8 +167,8 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         opened => opened?,
     };
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(Some(bytes))

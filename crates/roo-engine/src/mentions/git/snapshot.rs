@@ -20,10 +20,10 @@ use roo_process::ProcessOutput;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The largest file whose text is read, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The most that a list of changed files may take, in bytes.
-const LONGEST_LIST: u64 = 4 << 20;
+const MAX_LIST_BYTES: u64 = 4 << 20;
 
 /// Mode of a symbolic link.
 const LINK: &[u8] = b"120000";
@@ -129,8 +129,8 @@ impl<'a> Snapshots<'a> {
     /// The nested repositories that have no commit, as paths below the folder.
     async fn unborn_repositories(&self) -> Result<Vec<OsString>, GitError> {
         let others = ["ls-files", "-z", "--others", "--exclude-standard", "--", "."];
-        let output = self.run(&others, LONGEST_LIST).await?;
-        if output.stdout.len() as u64 >= LONGEST_LIST {
+        let output = self.run(&others, MAX_LIST_BYTES).await?;
+        if output.stdout.len() as u64 >= MAX_LIST_BYTES {
             return Err(GitError::TooManyFiles);
         }
         let folder = self.folder().ok_or(GitError::NoRoot)?;
@@ -150,8 +150,8 @@ impl<'a> Snapshots<'a> {
     /// The paths below the folder in which two snapshots differ.
     pub(crate) async fn changed(&self, from: &str, to: &str) -> Result<Vec<ChangedPath>, GitError> {
         let arguments = ["diff-tree", "-r", "-z", "--no-renames", "--relative", from, to];
-        let output = self.run(&arguments, LONGEST_LIST).await?;
-        if output.stdout.len() as u64 >= LONGEST_LIST {
+        let output = self.run(&arguments, MAX_LIST_BYTES).await?;
+        if output.stdout.len() as u64 >= MAX_LIST_BYTES {
             return Err(GitError::TooManyFiles);
         }
         if !output.is_success() {
@@ -192,8 +192,8 @@ impl<'a> Snapshots<'a> {
     }
 
     async fn content(&self, arguments: &[&str]) -> Result<Option<String>, GitError> {
-        let output = self.run(arguments, LARGEST).await?;
-        if output.stdout.len() as u64 >= LARGEST {
+        let output = self.run(arguments, MAX_FILE_BYTES).await?;
+        if output.stdout.len() as u64 >= MAX_FILE_BYTES {
             return Ok(None);
         }
         if !output.is_success() {

@@ -385,7 +385,7 @@ impl<'r> Walk<'_, 'r> {
                 _ => Err(format!("it sets `{name}` to an unknown value")),
             })
             .collect::<Result<_, _>>()?;
-        for _ in 0..=wrapper::MOST {
+        for _ in 0..=wrapper::MAX_WRAPPERS {
             let name = arguments[0].exact().unwrap_or_default().to_owned();
             if !knowledge().wrappers.has(&name) || arguments.len() == 1 {
                 break;

@@ -3,7 +3,7 @@
 use super::knowledge::knowledge;
 
 /// The longest value that is looked at, in bytes.
-const LONGEST: usize = 256;
+const MAX_VALUE_BYTES: usize = 256;
 
 /// Code generation that a flag of rustc may choose.
 const CODE_GENERATION: &[&str] = &[
@@ -21,7 +21,7 @@ const CODE_GENERATION: &[&str] = &[
 /// Returns whether a variable may have a value for any command.
 pub(super) fn is_harmless(name: &str, value: &str) -> bool {
     let known = &knowledge().variables;
-    if value.len() > LONGEST {
+    if value.len() > MAX_VALUE_BYTES {
         return false;
     }
     let is_switch = known.switch_prefixes.iter().any(|begin| name.starts_with(begin))

@@ -5,7 +5,7 @@
 use super::value::Argument;
 
 /// Number of wrappers that may stand before a command.
-pub(super) const MOST: usize = 4;
+pub(super) const MAX_WRAPPERS: usize = 4;
 
 /// A command behind a wrapper.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const STEERING: &[&str] = &["config", "config.worktree", "hooks", "info", "rebas
 /// Settings of a new repository that is bare, or shared with others.
 const OF_BARE: &[&str] = &["core.bare", "core.sharedrepository", "receive.denynonfastforwards"];
 /// The largest file of git's that is read here, in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Returns the repository without a `.git` in a workspace folder that a path steers, where it is there or the path completes
 /// it. Reads the disk.
@@ -107,7 +107,8 @@ pub(super) fn is_part(path: &Path) -> bool {
 
 /// Returns whether a directory is that of a linked work tree, in the repository that it names.
 fn is_work_tree_of_bare(git: &Path) -> bool {
-    let common = || git.join(read_regular(&git.join("commondir"), LARGEST).ok()?.trim()).canonicalize().ok();
+    let common =
+        || git.join(read_regular(&git.join("commondir"), MAX_FILE_BYTES).ok()?.trim()).canonicalize().ok();
     let above = git.parent().filter(|above| above.ends_with("worktrees")).and_then(Path::parent);
     above.and_then(|above| above.canonicalize().ok()).is_some_and(|above| common() == Some(above))
 }

@@ -18,9 +18,9 @@ use super::references;
 use roo_text::names::fold;
 
 /// The largest protected file that git may bring, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The most protected files that git may bring at once.
-const MOST: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 /// The most commits in which a content is looked for.
 const COMMITS: usize = 2_000;
 /// The most commits that are looked into of those that seem to hold it.
@@ -86,7 +86,7 @@ impl WorkTreesBefore {
         home: Option<&Path>,
     ) -> BTreeSet<PathBuf> {
         let mut by_top: BTreeMap<PathBuf, (GitDirectory, Vec<BroughtFile>)> = BTreeMap::new();
-        for file in changed.into_iter().take(MOST) {
+        for file in changed.into_iter().take(MAX_FILES) {
             let above = file.path.ancestors().skip(1).find(|above| above.is_dir());
             let Some((top, directory)) = above.and_then(|above| GitDirectory::with_top(above, home)) else {
                 continue;
@@ -179,7 +179,7 @@ impl WorkTreesBefore {
             let changed: Vec<PathBuf> = names
                 .map(|name| top.join(OsStr::from_bytes(name)))
                 .filter(|path| is_protected(path))
-                .take(MOST)
+                .take(MAX_FILES)
                 .collect();
             let Ok(found) = blobs(&top, roots, &changed) else { continue };
             let mut trees = Trees { top: &top, roots, objects: HashMap::new() };
@@ -299,7 +299,9 @@ fn blobs(top: &Path, roots: &[PathBuf], paths: &[PathBuf]) -> io::Result<BTreeMa
                 let id = answer(top, roots, &["hash-object", "--stdin"], target)?;
                 found.insert(path.clone(), id.trim().to_owned());
             }
-            Ok(kind) if kind.is_file() && kind.nlink() == 1 && kind.len() <= LARGEST => files.push(path),
+            Ok(kind) if kind.is_file() && kind.nlink() == 1 && kind.len() <= MAX_FILE_BYTES => {
+                files.push(path)
+            }
             _ => {}
         }
     }
@@ -320,7 +322,7 @@ fn blobs(top: &Path, roots: &[PathBuf], paths: &[PathBuf]) -> io::Result<BTreeMa
 fn files_below(places: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = places.to_vec();
-    while let Some(path) = open.pop().filter(|_| found.len() < MOST) {
+    while let Some(path) = open.pop().filter(|_| found.len() < MAX_FILES) {
         match path.symlink_metadata() {
             Ok(kind) if kind.is_dir() => {
                 open.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));

@@ -14,9 +14,9 @@ use roo_sandbox::changes::Store;
 use roo_sandbox::exec::sandbox::{BeforeImage, Journal};
 
 /// The most names that are looked at where it is not known which were touched.
-const MOST: usize = 200_000;
+const MAX_NAMES: usize = 200_000;
 /// The same in directories that were moved.
-const MOST_MOVED: usize = 1_000_000;
+const MAX_MOVED_NAMES: usize = 1_000_000;
 /// How much older than the command a file may seem that it wrote: the kernel's clock for files ticks.
 const TICK: Duration = Duration::from_millis(20);
 /// Files of a git directory that make git run programs, or take contents and settings from elsewhere, but for its
@@ -228,7 +228,7 @@ impl FoundRepositories {
     /// newer than the command. Gives besides a directory that holds too many names to look at them all.
     fn brought(directories: &[PathBuf], begun: SystemTime, journal: &Journal) -> (Self, Option<PathBuf>) {
         let (mut found, mut unsearched) = (Self::default(), None);
-        let mut left = MOST_MOVED;
+        let mut left = MAX_MOVED_NAMES;
         let moved = journal.touched().filter(|(path, all)| *all && is_in(path, directories));
         for (moved, _) in moved.filter(|(path, _)| dot_git(path).is_none()) {
             found.add_below(moved, &mut left);
@@ -239,7 +239,7 @@ impl FoundRepositories {
         }
         if !journal.is_complete() {
             let mut all = Self::default();
-            let mut left = MOST;
+            let mut left = MAX_NAMES;
             directories.iter().for_each(|directory| all.add_below(directory, &mut left));
             let since = begun.checked_sub(TICK).unwrap_or(UNIX_EPOCH);
             found.dot_git.extend(all.dot_git.into_iter().filter(|git| is_newer(git, since)));

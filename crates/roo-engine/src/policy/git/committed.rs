@@ -17,9 +17,9 @@ use super::directories::GitDirectory;
 use super::program::git;
 
 /// The most files that are looked up; what is beyond counts as not committed.
-const MOST: usize = 5_000;
+const MAX_FILES: usize = 5_000;
 /// The largest file that is compared, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Time limit for one answer of git.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -48,7 +48,7 @@ impl CommittedFiles {
     ) -> Vec<PathBuf> {
         let mut repositories: HashMap<&Path, Option<(PathBuf, GitDirectory)>> = HashMap::new();
         let mut by_top: BTreeMap<PathBuf, (GitDirectory, Vec<PathBuf>)> = BTreeMap::new();
-        for file in files.iter().take(MOST) {
+        for file in files.iter().take(MAX_FILES) {
             let Some(parent) = file.parent().filter(|_| can_be_compared(file)) else { continue };
             let found = repositories.entry(parent).or_insert_with(|| GitDirectory::with_top(parent, home));
             let Some((top, directory)) = found.clone() else { continue };
@@ -116,7 +116,7 @@ impl CommittedFiles {
 fn can_be_compared(file: &Path) -> bool {
     let is_plain = file
         .symlink_metadata()
-        .is_ok_and(|found| found.is_file() && found.nlink() == 1 && found.len() <= LARGEST);
+        .is_ok_and(|found| found.is_file() && found.nlink() == 1 && found.len() <= MAX_FILE_BYTES);
     // Git takes a carriage return at the end of a line for a part of the line's end.
     is_plain && !file.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r'))
 }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use roo_durable::read_regular;
 
 /// The largest file of git's that is read here, in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The most submodules or linked work trees of a repository that are looked at.
-const MOST: usize = 500;
+const MAX_DIRECTORIES: usize = 500;
 
 /// Entries of a git directory that make git run programs, or take contents and settings from elsewhere, but for its
 /// configuration. Those that end with a slash are directories.
@@ -96,17 +96,17 @@ impl GitDirectory {
         if !kind.is_file() {
             return None;
         }
-        let text = read_regular(git, LARGEST).ok()?;
+        let text = read_regular(git, MAX_FILE_BYTES).ok()?;
         let named = text.strip_prefix("gitdir:")?.trim();
         let own = git.parent()?.join(named).canonicalize().ok().filter(|own| own.is_dir())?;
-        if let Ok(text) = read_regular(&own.join("commondir"), LARGEST) {
+        if let Ok(text) = read_regular(&own.join("commondir"), MAX_FILE_BYTES) {
             let common = own.join(text.trim()).canonicalize().ok()?;
-            let back = read_regular(&own.join("gitdir"), LARGEST).ok()?;
+            let back = read_regular(&own.join("gitdir"), MAX_FILE_BYTES).ok()?;
             let points_back = own.join(back.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
             return (points_back && own.parent() == Some(&common.join("worktrees")))
                 .then_some(Self { own, common });
         }
-        let work_tree = work_tree(&read_regular(&own.join("config"), LARGEST).ok()?)?;
+        let work_tree = work_tree(&read_regular(&own.join("config"), MAX_FILE_BYTES).ok()?)?;
         let points_back = own.join(work_tree).canonicalize().ok()? == git.parent()?.canonicalize().ok()?;
         points_back.then(|| Self { common: own.clone(), own })
     }
@@ -168,7 +168,7 @@ impl GitDirectory {
         let mut found = Vec::new();
         let trees = self.work_trees().chain([self.common.clone()]);
         let mut open: Vec<PathBuf> = trees.map(|directory| directory.join("modules")).collect();
-        while let Some(directory) = open.pop().filter(|_| found.len() < MOST) {
+        while let Some(directory) = open.pop().filter(|_| found.len() < MAX_DIRECTORIES) {
             for entry in entries(&directory) {
                 if entry.join("HEAD").is_file() {
                     open.push(entry.join("modules"));
@@ -184,7 +184,7 @@ impl GitDirectory {
 
 /// The real directories in a directory.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MOST);
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_DIRECTORIES);
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 

@@ -14,7 +14,7 @@ use super::replace::replace;
 use roo_durable::read_regular;
 
 /// The largest exclude file that is added to, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Listed patterns, relative to the workspace folder, each with a path that it covers.
 const PRIVATE: &[(&str, &str)] = &[
     (".roo/tasks/", ".roo/tasks/x"),
@@ -43,7 +43,7 @@ pub(in super::super) fn exclude_private_files(
     let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
     let file = directory.common.join("info/exclude");
     let (text, mode) = match file.symlink_metadata() {
-        Ok(found) if found.is_file() => (read_regular(&file, LARGEST)?, found.mode()),
+        Ok(found) if found.is_file() => (read_regular(&file, MAX_FILE_BYTES)?, found.mode()),
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (String::new(), 0o644),
         Err(error) => return Err(error),

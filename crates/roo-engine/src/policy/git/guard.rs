@@ -24,9 +24,9 @@ use roo_sandbox::exec::sandbox::{Journal, Substitute};
 use roo_trace::record::CommitMade;
 
 /// The largest configuration or guarded file that is kept, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The most guarded files of one directory that are kept.
-const MOST: usize = 1000;
+const MAX_FILES: usize = 1000;
 /// The most that is read of what a command added to a log of references, in bytes.
 const LOG: u64 = 1 << 20;
 
@@ -373,7 +373,7 @@ impl GitGuard {
         if git.join("hooks").symlink_metadata().is_ok_and(|found| found.is_symlink()) {
             because.push("hooks".to_owned());
         }
-        if let Ok(text) = read_regular(&git.join("objects/info/alternates"), LARGEST) {
+        if let Ok(text) = read_regular(&git.join("objects/info/alternates"), MAX_FILE_BYTES) {
             let is_known =
                 |line: &str| self.directories.iter().any(|known| Path::new(line).starts_with(&known.common));
             if !text.lines().all(is_known) {
@@ -417,7 +417,7 @@ impl GitGuard {
             }
         }
         let names = |name: &str| {
-            let text = read_regular(&git.join(name), LARGEST).ok()?;
+            let text = read_regular(&git.join(name), MAX_FILE_BYTES).ok()?;
             Some(git.join(text.trim()))
         };
         let common = git.parent().and_then(Path::parent).and_then(|common| common.canonicalize().ok());
@@ -448,7 +448,7 @@ impl GitGuard {
 
 /// The git directory that a `.git` file names, where both are there.
 fn named_by(file: &Path) -> Option<PathBuf> {
-    let text = read_regular(file, LARGEST).ok()?;
+    let text = read_regular(file, MAX_FILE_BYTES).ok()?;
     file.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
 }
 
@@ -584,8 +584,8 @@ fn files_below(directory: &Path) -> io::Result<BTreeMap<PathBuf, (Vec<u8>, u32)>
                 false => read_bytes(&path)?,
             };
             files.insert(relative, (text, found.mode()));
-            if files.len() > MOST {
-                let text = format!("{} holds more than {MOST} files", directory.display());
+            if files.len() > MAX_FILES {
+                let text = format!("{} holds more than {MAX_FILES} files", directory.display());
                 return Err(io::Error::other(text));
             }
         }
@@ -616,9 +616,9 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("{} is larger than {LARGEST} bytes", path.display())));
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())));
     }
     Ok(bytes)
 }

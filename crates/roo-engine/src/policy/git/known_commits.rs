@@ -14,9 +14,9 @@ use super::references::{self, Reference};
 use roo_durable::PrivateFile;
 
 /// The most commits and contents of one repository that are remembered; of more, only what references name.
-const MOST: usize = 20_000;
+const MAX_COMMITS: usize = 20_000;
 /// The largest record, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_RECORD_BYTES: u64 = 64 << 20;
 
 /// The record of the repositories of a workspace.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl KnownCommits {
     }
 
     fn read(&self) -> io::Result<Record> {
-        match self.file.read(LARGEST)? {
+        match self.file.read(MAX_RECORD_BYTES)? {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(Record::default()),
         }
@@ -104,12 +104,12 @@ impl KnownCommits {
             if !is_lost {
                 add(&now, known);
             }
-            if known.users.len() > MOST {
+            if known.users.len() > MAX_COMMITS {
                 let named: BTreeSet<&String> = now.iter().map(|(_, id)| id).collect();
                 known.users.retain(|id| named.contains(id));
             }
             known.commands = now.into_iter().filter(|(_, id)| !known.users.contains(id)).collect();
-            if known.contents.len() > MOST {
+            if known.contents.len() > MAX_COMMITS {
                 known.contents.clear();
             }
             is_changed |= *known != before;

@@ -8,11 +8,11 @@ use super::directories::GitDirectory;
 use roo_durable::read_regular;
 
 /// The largest file of one reference, in bytes.
-const LARGEST: u64 = 4 << 10;
+const MAX_REFERENCE_BYTES: u64 = 4 << 10;
 /// The largest file of packed references, in bytes.
-const LARGEST_PACKED: u64 = 64 << 20;
+const MAX_PACKED_BYTES: u64 = 64 << 20;
 /// The most references that have files of their own.
-const MOST: usize = 20_000;
+const MAX_REFERENCES: usize = 20_000;
 
 /// A reference or a head: its name, and the object.
 pub(super) type Reference = (String, String);
@@ -28,7 +28,7 @@ pub(super) fn all(directory: &GitDirectory) -> Option<BTreeSet<Reference>> {
     while let Some(place) = open.pop() {
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
             count += 1;
-            if count > MOST {
+            if count > MAX_REFERENCES {
                 return None;
             }
             match entry.file_type() {
@@ -66,7 +66,7 @@ fn packed(directory: &GitDirectory) -> Option<Vec<Reference>> {
     if file.symlink_metadata().is_err() {
         return Some(vec![]);
     }
-    let text = read_regular(&file, LARGEST_PACKED).ok()?;
+    let text = read_regular(&file, MAX_PACKED_BYTES).ok()?;
     let mut found: Vec<Reference> = Vec::new();
     for line in text.lines() {
         let of_tag =
@@ -83,7 +83,7 @@ fn packed(directory: &GitDirectory) -> Option<Vec<Reference>> {
 }
 
 fn read(file: &Path) -> Option<String> {
-    Some(read_regular(file, LARGEST).ok()?.trim().to_owned())
+    Some(read_regular(file, MAX_REFERENCE_BYTES).ok()?.trim().to_owned())
 }
 
 /// Returns whether a text is the whole name of an object.

@@ -11,7 +11,7 @@ use super::replace::replace;
 use roo_sandbox::changes::Store;
 
 /// The largest file of an operation that is looked at, in bytes. A longer one doesn't stay if a command wrote it.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The steps of a rebase that are to come.
 pub(super) const STEPS: &str = "rebase-merge/git-rebase-todo";
 /// The strategy of a rebase. Git takes any other name for that of a program.
@@ -122,7 +122,7 @@ fn strategies(git: &Path, roots: &[PathBuf]) -> BTreeSet<String> {
 
 /// The text of a file, whatever its bytes; none where it is no file, or too large.
 fn read(path: &Path) -> Option<String> {
-    path.symlink_metadata().ok().filter(|found| found.is_file() && found.len() <= LARGEST)?;
+    path.symlink_metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_FILE_BYTES)?;
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 

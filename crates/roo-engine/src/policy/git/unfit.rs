@@ -10,7 +10,7 @@ use super::guard::GitGuard;
 use roo_sandbox::exec::sandbox::{Journal, JournalReader};
 
 /// The most names that one look goes through in directories that were moved.
-const MOST: usize = 200_000;
+const MAX_NAMES: usize = 200_000;
 
 /// Repositories that a command may have made, as its journal tells of them.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl MadeRepositories {
             }
         }
         self.journal.add_touched(new);
-        let (mut found, mut left) = (FoundRepositories::default(), MOST);
+        let (mut found, mut left) = (FoundRepositories::default(), MAX_NAMES);
         for directory in moved {
             if left == 0 {
                 self.moved.push(directory);

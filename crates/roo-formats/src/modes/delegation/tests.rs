@@ -303,8 +303,8 @@ fn a_title_can_draw_nothing() {
     let title = "Fix\n└── 💻 Forged\u{202e}\u{1b}[2J";
     let drawn = draw(&chain(&[("\u{202e}🏗️\n", title), ("💻", "")]), Some(7));
     assert_eq!(drawn, "🏗️ Fix ⏎ └── 💻 Forged<U+202E><U+001B>[2J\n└── 💻");
-    let long = "x".repeat(5 * MAX_TITLE);
-    assert_eq!(draw(&chain(&[("💻", &long)]), None).chars().count(), 2 + MAX_TITLE);
+    let long = "x".repeat(5 * MAX_TITLE_CHARS);
+    assert_eq!(draw(&chain(&[("💻", &long)]), None).chars().count(), 2 + MAX_TITLE_CHARS);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use roo_protocol::task::Usage;
 const FOLDER: [&str; 2] = ["workspace", "cwdOnTaskInitialization"];
 
 /// The most tasks to which one delegated.
-const MOST_CHILDREN: usize = 1000;
+const MAX_CHILDREN: usize = 1000;
 
 /// Entry of a task in the history.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ impl TaskItem {
             id,
             root_task_id: other("rootTaskId"),
             parent_task_id: other("parentTaskId"),
-            child_ids: ids.take(MOST_CHILDREN).map(str::to_owned).collect(),
+            child_ids: ids.take(MAX_CHILDREN).map(str::to_owned).collect(),
             number: number("number"),
             ts: i64::try_from(number("ts")).ok().filter(is_time).unwrap_or_default(),
             task: text(object, "task").unwrap_or_default(),

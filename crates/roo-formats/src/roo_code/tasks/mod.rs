@@ -27,7 +27,7 @@ pub const MESSAGES_FILE: &str = "ui_messages.json";
 /// The longest file of a task that is read, in bytes.
 pub const TASK_FILE_LIMIT: u64 = 64 << 20;
 /// The longest id of a task, in bytes.
-const LONGEST_ID: usize = 128;
+const MAX_ID_BYTES: usize = 128;
 
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,7 +255,7 @@ pub fn words_in(text: &str) -> Option<String> {
 
 /// Returns whether a name may be the id of a task.
 pub fn is_id(name: &str) -> bool {
-    (1..=LONGEST_ID).contains(&name.len())
+    (1..=MAX_ID_BYTES).contains(&name.len())
         && !name.starts_with('.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }

@@ -12,17 +12,17 @@ use super::{holds_secret, is_secret_name, url};
 use roo_durable::read_regular;
 
 /// Length of the shortest value that is masked. A shorter one occurs by chance.
-const SHORTEST: usize = 8;
+const MIN_VALUE_BYTES: usize = 8;
 /// The largest file of variables that is read, in bytes.
 const VARIABLE_FILE: u64 = 256 << 10;
 /// Length of the part of a value that is masked.
-const LONGEST: usize = 64 * 1024;
+const MAX_MASKED_BYTES: usize = 64 * 1024;
 
 /// A set of values to mask, with the names for their masks.
 #[derive(Clone, Default)]
 pub struct ExactValues {
     /// Values by their first bytes, the longest first.
-    by_head: HashMap<[u8; SHORTEST], Vec<Value>>,
+    by_head: HashMap<[u8; MIN_VALUE_BYTES], Vec<Value>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl ExactValues {
     /// Adds a value, to be masked as `[masked: <name>]`. Returns false if it is shorter than 8 bytes and ignored.
     pub fn add(&mut self, name: &str, value: &str) -> bool {
         let bytes = value.as_bytes();
-        let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-        let Some(head) = bytes.first_chunk::<SHORTEST>() else { return false };
+        let bytes = bytes.get(..MAX_MASKED_BYTES).unwrap_or(bytes);
+        let Some(head) = bytes.first_chunk::<MIN_VALUE_BYTES>() else { return false };
         let values = self.by_head.entry(*head).or_default();
         if !values.iter().any(|known| known.value == bytes) {
             let place = values.partition_point(|known| known.value.len() >= bytes.len());

@@ -1,7 +1,7 @@
 //! Randomness of a value: keys and generated passwords against words, names and references.
 
 /// Length of the shortest value that can be classified.
-const SHORTEST: usize = 8;
+const MIN_VALUE_BYTES: usize = 8;
 
 /// Parts of values that stand for a secret in examples and templates.
 const PLACEHOLDERS: [&str; 8] =
@@ -16,7 +16,7 @@ pub(super) fn looks_random(value: &[u8]) -> bool {
     let has = |is_kind: fn(&u8) -> bool| value.iter().any(is_kind);
     // Addresses of contracts are public.
     let is_contract = value.len() == 42 && value.starts_with(b"0x");
-    value.len() >= SHORTEST
+    value.len() >= MIN_VALUE_BYTES
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_alphabetic)
         && changes(value) >= least_changes(value.len())

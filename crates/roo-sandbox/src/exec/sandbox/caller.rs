@@ -23,11 +23,11 @@ use super::journal::path_of;
 use super::protected_mounts::is_read_only;
 
 /// The longest path that the kernel takes, in bytes.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 /// A read of another process's memory ends at the end of a page that is not there, so it goes page by page.
 const PAGE: usize = 4096;
 /// Number of links the kernel follows in one path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// A thread that waits for the answer to a system call.
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +246,7 @@ impl Caller {
         follows: bool,
         creates: bool,
     ) -> Result<Target, Unresolved> {
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             match self.find(named, follows) {
                 Err(Unresolved::Fails(Errno::NOENT)) if creates => {}
                 found => return found.map(Target::Existing),
@@ -343,7 +343,7 @@ impl Caller {
                 continue;
             }
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());
             }
             let target = match LinkTarget::find(self, &place, &name, &found)? {
@@ -471,11 +471,11 @@ impl Caller {
     pub(super) fn text(self, address: u64) -> Result<Vec<u8>, Unresolved> {
         let mut text = Vec::new();
         let mut from = usize::try_from(address).map_err(|_| Errno::FAULT)?;
-        while text.len() < LONGEST_PATH {
+        while text.len() < MAX_PATH_BYTES {
             let piece = self.memory(u64::try_from(from).map_err(|_| Errno::FAULT)?, PAGE - from % PAGE)?;
             if let Some(end) = piece.iter().position(|&byte| byte == 0) {
                 text.extend(piece.get(..end).unwrap_or_default());
-                let is_path = text.len() < LONGEST_PATH;
+                let is_path = text.len() < MAX_PATH_BYTES;
                 return if is_path { Ok(text) } else { Err(Errno::NAMETOOLONG.into()) };
             }
             from += piece.len();

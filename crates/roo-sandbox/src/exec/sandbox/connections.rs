@@ -27,7 +27,7 @@ use super::journal::path_of;
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 /// The longest address, in bytes.
-const LONGEST_ADDRESS: usize = 128;
+const MAX_ADDRESS_BYTES: usize = 128;
 
 /// Offset in an address after its family.
 const AFTER_FAMILY: usize = 2;
@@ -252,7 +252,7 @@ pub(super) fn read_address(caller: Caller, at: u64, length: u64) -> Result<Vec<u
     let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
     match length {
         0 => Ok(Vec::new()),
-        1..=LONGEST_ADDRESS => {
+        1..=MAX_ADDRESS_BYTES => {
             let mut address = caller.memory(at, length)?;
             while address.len() < length {
                 // It lies on the border of two pages.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::confinement::{Access, Capture, Limits, Network, Substitute};
 
 /// The longest order, in bytes.
-const LONGEST: u32 = 64 << 20;
+const MAX_ORDER_BYTES: u32 = 64 << 20;
 
 /// Mechanism that bounds a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,7 +196,7 @@ impl Order {
     /// As it is sent: length and JSON.
     pub(crate) fn frame(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
-        let length = u32::try_from(json.len()).ok().filter(|length| *length <= LONGEST);
+        let length = u32::try_from(json.len()).ok().filter(|length| *length <= MAX_ORDER_BYTES);
         let length = length.ok_or_else(|| io::Error::other("it contains too many paths"))?;
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend(json);
@@ -225,7 +225,7 @@ impl Order {
     pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
         let mut length = [0; 4];
         from.read_exact(&mut length)?;
-        let length = u32::from_le_bytes(length).min(LONGEST);
+        let length = u32::from_le_bytes(length).min(MAX_ORDER_BYTES);
         let mut json = vec![0; usize::try_from(length).unwrap_or_default()];
         from.read_exact(&mut json)?;
         Ok(serde_json::from_slice(&json)?)

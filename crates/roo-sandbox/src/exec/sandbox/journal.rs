@@ -25,7 +25,7 @@ const NAME: &str = "journal";
 const CONTENTS: &str = "contents";
 
 /// The longest journal that is read, in bytes. A command that writes more is compared without the rest.
-const LONGEST: u64 = 64 << 20;
+const MAX_JOURNAL_BYTES: u64 = 64 << 20;
 
 /// State of a file before a command first wrote, replaced, moved or removed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,8 +195,8 @@ impl JournalReader {
         }
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.position))?;
-        file.take((LONGEST + 1).saturating_sub(self.position)).read_to_end(&mut bytes)?;
-        journal.is_broken |= self.position + bytes.len() as u64 > LONGEST;
+        file.take((MAX_JOURNAL_BYTES + 1).saturating_sub(self.position)).read_to_end(&mut bytes)?;
+        journal.is_broken |= self.position + bytes.len() as u64 > MAX_JOURNAL_BYTES;
         // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
         for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             self.position += line.len() as u64;

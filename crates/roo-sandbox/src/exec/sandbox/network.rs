@@ -21,9 +21,9 @@ use rustix::net::{
 use super::helper_program::{CONNECT, HELPER, Helper, NETWORK};
 
 /// The most ports that are wanted.
-const MOST_PORTS: usize = 64;
+const MAX_PORTS: usize = 64;
 /// The most descriptors that are handed over at once: the namespaces and the listeners.
-pub(super) const MOST_DESCRIPTORS: usize = MOST_PORTS + 3;
+pub(super) const MAX_DESCRIPTORS: usize = MAX_PORTS + 3;
 
 /// Time for a helper that connects. It gives up by itself before: see [`super::joined_network`].
 const CONNECTING: Duration = Duration::from_secs(15);
@@ -77,7 +77,7 @@ impl PrivateNetwork {
     /// # Errors
     /// When the helper can't be started or the kernel refuses.
     pub fn make(helper: &Helper, ports: &[u16]) -> io::Result<Self> {
-        let ports = ports.iter().take(MOST_PORTS).copied();
+        let ports = ports.iter().take(MAX_PORTS).copied();
         let mut received = descriptors_from(helper, NETWORK, ports, None, None)?.into_iter();
         let (Some(user), Some(network)) = (received.next(), received.next()) else {
             return Err(io::ErrorKind::InvalidData.into());
@@ -193,7 +193,7 @@ fn descriptors_from(
 }
 
 pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -203,7 +203,7 @@ pub(in crate::exec) fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) 
 }
 
 pub(super) fn receive(socket: &impl AsFd) -> io::Result<Vec<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let received = rustix::io::retry_on_intr(|| {

@@ -15,7 +15,7 @@ use roo_process::own_program_file;
 /// The role in which this program connects.
 pub(super) const PROXY_COMMAND: &str = "proxy-command";
 /// The longest header or error of the proxy, in bytes.
-const LONGEST_ANSWER: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Returns the line by which git is to start `ssh`, as the value of `GIT_SSH_COMMAND`, where the proxy serves this port of
 /// the loopback; none where the file of this program is not known.
@@ -53,7 +53,7 @@ fn connect(proxy: u16, host: &str, port: u16) -> io::Result<TcpStream> {
     // The proxy says why, and which rule would allow it.
     let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok();
     let length: usize = head.lines().find_map(length).unwrap_or_default();
-    let mut reason = vec![0; length.min(LONGEST_ANSWER)];
+    let mut reason = vec![0; length.min(MAX_ANSWER_BYTES)];
     stream.read_exact(&mut reason)?;
     Err(io::Error::other(String::from_utf8_lossy(&reason).trim_end().to_owned()))
 }
@@ -63,7 +63,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == LONGEST_ANSWER {
+        if head.len() == MAX_ANSWER_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         stream.read_exact(&mut byte)?;

@@ -23,11 +23,11 @@ use rustix::fs::{AtFlags, FileType, fstat};
 use rustix::io::Errno;
 
 use super::mounts::{ProtectedMounts, attach, clone_tree};
-use super::network::{MOST_DESCRIPTORS, receive, send};
+use super::network::{MAX_DESCRIPTORS, receive, send};
 use super::protected_mounts::{MountKind, MountState, ProtectedMount, open_place};
 
 /// The longest list of places, in bytes.
-const LONGEST: u32 = 64 << 20;
+const MAX_LIST_BYTES: u32 = 64 << 20;
 /// The longest names come with less.
 const EVENTS: usize = 16 << 10;
 
@@ -55,13 +55,13 @@ pub(super) fn hand_over(
     let first = changes.iter().take(1).map(OwnedFd::as_fd).chain([namespace.as_fd()]).chain(closed);
     send(socket, &first.collect::<Vec<_>>())?;
     let copies: Vec<BorrowedFd<'_>> = held.copies.iter().map(OwnedFd::as_fd).collect();
-    copies.chunks(MOST_DESCRIPTORS).try_for_each(|copies| send(socket, copies))
+    copies.chunks(MAX_DESCRIPTORS).try_for_each(|copies| send(socket, copies))
 }
 
 /// Takes what the other helper hands over and keeps it mounted until that one is gone.
 pub(super) fn keep(socket: &UnixStream) -> io::Result<()> {
     let mut stream = socket;
-    let length = read_number(stream)?.min(LONGEST);
+    let length = read_number(stream)?.min(MAX_LIST_BYTES);
     let mut places = vec![0; usize::try_from(length).unwrap_or_default()];
     stream.read_exact(&mut places)?;
     let number_of_copies = usize::try_from(read_number(stream)?).unwrap_or_default();

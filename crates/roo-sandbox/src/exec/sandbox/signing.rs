@@ -30,9 +30,9 @@ pub(super) const PROGRAM: &str = "roo-lsp-ssh-sign";
 /// The socket of the server, beside it.
 const SOCKET: &str = "socket";
 /// The largest commit or tag that is signed, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_OBJECT_BYTES: u64 = 1 << 20;
 /// The longest answer of the server, in bytes.
-const LONGEST_ANSWER: u64 = 64 << 10;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// Time limit for the arrival of a request.
 const ARRIVAL: Duration = Duration::from_secs(10);
 /// Time limit for signing: a security key waits for a touch.
@@ -54,7 +54,7 @@ pub struct SigningKey {
 /// Reasons why there is no signature.
 #[derive(Debug, thiserror::Error)]
 enum SigningError {
-    #[error("only commits and tags of at most {LARGEST} bytes are signed")]
+    #[error("only commits and tags of at most {MAX_OBJECT_BYTES} bytes are signed")]
     NotSignable,
     #[error("{0}")]
     Refused(String),
@@ -156,7 +156,7 @@ async fn serve(listener: UnixListener, key: SigningKey, work: PathBuf, signed: A
 
 async fn answer(stream: &mut UnixStream, key: &SigningKey, work: &Path) -> Result<Vec<u8>, SigningError> {
     let mut object = Vec::new();
-    let arrived = timeout(ARRIVAL, stream.take(LARGEST + 1).read_to_end(&mut object)).await;
+    let arrived = timeout(ARRIVAL, stream.take(MAX_OBJECT_BYTES + 1).read_to_end(&mut object)).await;
     arrived.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     if !is_signable(&object) {
         return Err(SigningError::NotSignable);
@@ -209,7 +209,7 @@ fn is_signable(object: &[u8]) -> bool {
     let is_commit = first.strip_prefix(b"tree ").is_some_and(is_id)
         && (second.starts_with(b"parent ") || second.starts_with(b"author "));
     let is_tag = first.strip_prefix(b"object ").is_some_and(is_id) && second.starts_with(b"type ");
-    (is_commit || is_tag) && object.len() as u64 <= LARGEST
+    (is_commit || is_tag) && object.len() as u64 <= MAX_OBJECT_BYTES
 }
 
 /// Runs in place of `ssh-keygen`, within the sandbox.
@@ -238,14 +238,14 @@ fn fail(reason: &str) -> ExitCode {
 fn sign_by_server(program: &Path, file: &Path) -> io::Result<()> {
     let file = std::path::absolute(file)?;
     let mut object = Vec::new();
-    File::open(&file)?.take(LARGEST + 1).read_to_end(&mut object)?;
+    File::open(&file)?.take(MAX_OBJECT_BYTES + 1).read_to_end(&mut object)?;
     // The path of a socket is short.
     std::env::set_current_dir(program.parent().unwrap_or(Path::new("/")))?;
     let mut server = StdStream::connect(SOCKET)?;
     server.write_all(&object)?;
     server.shutdown(std::net::Shutdown::Write)?;
     let mut answer = Vec::new();
-    server.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
+    server.take(MAX_ANSWER_BYTES).read_to_end(&mut answer)?;
     match answer.split_first() {
         Some((b'0', signature)) => {
             let mut name = file.into_os_string();
