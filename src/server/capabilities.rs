@@ -32,7 +32,7 @@ pub(super) fn answer(negotiated: &Negotiated) -> InitializeResult {
         }),
         text_document_sync: Some(TextDocumentSyncCapability::Options(sync)),
         execute_command_provider: Some(ExecuteCommandOptions {
-            commands: commands::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+            commands: commands::names().map(str::to_owned).collect(),
             ..ExecuteCommandOptions::default()
         }),
         // For files of ours; any other document gets nothing, at once.
