@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::command_scope::CommandScope;
 use super::git::{
-    BroughtFile, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, KnownCommits, Signing,
+    CheckedOutFile, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, KnownCommits, Signing,
     SigningMethod, WorkTreesBefore, generated_hooks, stays_closed,
 };
 use super::in_flight::{CommandTurn, InFlightCommands};
@@ -221,7 +221,7 @@ impl Watch {
 
     /// Allows those of the changes of protected files that git was to make: what they hold was the user's before. Runs git
     /// where there are any.
-    pub(crate) fn allow_brought_back(&self, before: &WorkTreesBefore, changes: &mut [Change]) {
+    pub(crate) fn allow_checked_out(&self, before: &WorkTreesBefore, changes: &mut [Change]) {
         if self.opened_for_git.is_none() {
             return;
         }
@@ -234,7 +234,7 @@ impl Watch {
             Some(self.roots.get(change.root).filter(|_| is_judged)?.join(&change.path))
         };
         let changed = changes.iter().filter(|change| is_file(change)).filter_map(|change| {
-            Some(BroughtFile { path: absolute(change)?, was_there: change.before.is_some() })
+            Some(CheckedOutFile { path: absolute(change)?, was_there: change.before.is_some() })
         });
         let stay = before.may_stay(changed.collect(), &self.known_commits, &self.roots, self.home.as_deref());
         for change in changes {

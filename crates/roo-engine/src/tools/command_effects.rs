@@ -159,14 +159,14 @@ impl Before {
 
     /// Returns the git directories that came up by the command, which still runs, and may not stay as they are now, with what
     /// the next look begins with.
-    pub(super) async fn unfit_repositories(
+    pub(super) async fn disallowed_repositories(
         &self,
         mut made: MadeRepositories,
     ) -> Option<(MadeRepositories, BTreeSet<PathBuf>)> {
         let git = Arc::clone(&self.git);
         let look = move || {
-            let unfit = git.unfit(&mut made);
-            (made, unfit)
+            let disallowed = git.disallowed_repositories(&mut made);
+            (made, disallowed)
         };
         roo_durable::spawn_blocking(look).await.ok()
     }
@@ -373,7 +373,7 @@ fn compare(
 ) -> (CommandEffects, GitOutcome) {
     let mut found = recording.changes(&*watch.scope, journal);
     let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
-    watch.allow_brought_back(work_trees, &mut found.changes);
+    watch.allow_checked_out(work_trees, &mut found.changes);
     found.changes.retain(|change| {
         watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
     });

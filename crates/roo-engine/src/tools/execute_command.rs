@@ -389,7 +389,7 @@ impl Run {
                 pin!(run_to_end(&command, &environment, bounds.as_ref(), &running, shown, &context));
             tokio::select! {
                 ran = &mut ran => ran,
-                () = has_unfit_repository(watched.as_ref(), &running, &context) => {
+                () = has_disallowed_repository(watched.as_ref(), &running, &context) => {
                     running.stop(StopReason::Repository);
                     ran.await
                 }
@@ -470,7 +470,11 @@ impl Run {
 
 /// Waits until a command in the background has had a git repository for some seconds that may not stay. Other commands are
 /// judged at their end, which is near.
-async fn has_unfit_repository(watched: Option<&Before>, running: &RunningCommand, context: &ToolContext) {
+async fn has_disallowed_repository(
+    watched: Option<&Before>,
+    running: &RunningCommand,
+    context: &ToolContext,
+) {
     let made = watched.and_then(|before| Some((before, before.made_repositories()?)));
     let Some((before, mut made)) = made else { return std::future::pending().await };
     let mut known = BTreeSet::new();
@@ -478,7 +482,7 @@ async fn has_unfit_repository(watched: Option<&Before>, running: &RunningCommand
         sleep(LOOK).await;
         if context.background.get(&running.id).is_some() {
             // Only a defect ends a look otherwise, and then the end of the command is judged.
-            let Some((again, found)) = before.unfit_repositories(made).await else {
+            let Some((again, found)) = before.disallowed_repositories(made).await else {
                 return std::future::pending().await;
             };
             if !found.is_disjoint(&known) {

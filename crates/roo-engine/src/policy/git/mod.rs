@@ -4,11 +4,12 @@
 //! Reading repositories for prompts is [`crate::mentions`]'s.
 
 mod bare;
-mod brought_back;
 mod build_output;
+mod checked_out_files;
 mod committed;
 mod config;
 mod directories;
+mod disallowed_repositories;
 mod effective;
 mod exclude;
 mod guard;
@@ -18,18 +19,17 @@ mod program;
 mod references;
 mod replace;
 mod sequencer;
-mod unfit;
 
 pub(super) use bare::bare_repository;
-pub(super) use brought_back::BroughtFile;
-pub use brought_back::WorkTreesBefore;
-pub(super) use brought_back::stays_closed;
+pub(super) use checked_out_files::CheckedOutFile;
+pub use checked_out_files::WorkTreesBefore;
+pub(super) use checked_out_files::stays_closed;
 pub(super) use committed::CommittedFiles;
 pub(super) use directories::{GitDirectory, is_guarded};
+pub use disallowed_repositories::MadeRepositories;
 pub(super) use effective::EffectiveConfiguration;
 pub use effective::{Signing, SigningMethod};
 pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
 pub(super) use hooks::{HookDirectories, generated_hooks};
 pub(super) use known_commits::KnownCommits;
-pub use unfit::MadeRepositories;

@@ -49,7 +49,7 @@ pub struct WorkTreesBefore {
 }
 
 /// A protected file that came to be another one.
-pub(in super::super) struct BroughtFile {
+pub(in super::super) struct CheckedOutFile {
     /// Absolute.
     pub(in super::super) path: PathBuf,
     /// True if something was there before.
@@ -80,12 +80,12 @@ impl WorkTreesBefore {
     /// Returns those of the changed protected files that may stay as they are. Runs git.
     pub(in super::super) fn may_stay(
         &self,
-        changed: Vec<BroughtFile>,
+        changed: Vec<CheckedOutFile>,
         known: &KnownCommits,
         roots: &[PathBuf],
         home: Option<&Path>,
     ) -> BTreeSet<PathBuf> {
-        let mut by_top: BTreeMap<PathBuf, (GitDirectory, Vec<BroughtFile>)> = BTreeMap::new();
+        let mut by_top: BTreeMap<PathBuf, (GitDirectory, Vec<CheckedOutFile>)> = BTreeMap::new();
         for file in changed.into_iter().take(MAX_FILES) {
             let above = file.path.ancestors().skip(1).find(|above| above.is_dir());
             let Some((top, directory)) = above.and_then(|above| GitDirectory::with_top(above, home)) else {
@@ -106,7 +106,7 @@ impl WorkTreesBefore {
     fn may_stay_in(
         &self,
         directory: &GitDirectory,
-        files: Vec<BroughtFile>,
+        files: Vec<CheckedOutFile>,
         record: &RepositoryRecord,
         trees: &mut Trees<'_>,
     ) -> io::Result<Vec<PathBuf>> {

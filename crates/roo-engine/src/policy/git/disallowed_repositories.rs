@@ -82,15 +82,15 @@ impl MadeRepositories {
 impl GitGuard {
     /// Returns the git directories that came up by a command which still runs and may not stay as they are now. Nothing is
     /// changed: what is at a path may be something else the next moment. Runs git where any came up.
-    pub(crate) fn unfit(&self, made: &mut MadeRepositories) -> BTreeSet<PathBuf> {
+    pub(crate) fn disallowed_repositories(&self, made: &mut MadeRepositories) -> BTreeSet<PathBuf> {
         if made.read_on(&self.roots).is_err() {
             return BTreeSet::new();
         }
         let is_known = |git: &Path| self.directories().any(|known| git.starts_with(known));
         let new = made.dot_git.iter().filter(|git| !is_known(git) && git.symlink_metadata().is_ok());
         let judged = self.judge_new(new.map(|git| ((), git.clone())).collect());
-        let unfit = judged.into_iter().filter(|(_, _, because)| !because.is_empty());
-        let mut found: BTreeSet<PathBuf> = unfit.map(|((), git, _)| git).collect();
+        let disallowed = judged.into_iter().filter(|(_, _, because)| !because.is_empty());
+        let mut found: BTreeSet<PathBuf> = disallowed.map(|((), git, _)| git).collect();
         let is_touched = |git: &PathBuf| !made.journal.has_left_git_alone(git);
         let modules = self.new_modules().into_iter().filter(is_touched);
         found.extend(modules.filter(|git| !self.objections_to_module(git).is_empty()));
@@ -140,23 +140,23 @@ mod tests {
         };
         let guard = GitGuard::begin(&[], std::slice::from_ref(&root), &[], None, false).unwrap();
         let mut made = MadeRepositories::new(capture);
-        let mut unfit = || guard.unfit(&mut made).into_iter().collect::<Vec<_>>();
+        let mut disallowed = || guard.disallowed_repositories(&mut made).into_iter().collect::<Vec<_>>();
         fs::create_dir(&root).unwrap();
-        assert_eq!(unfit(), [""; 0].map(PathBuf::from));
+        assert_eq!(disallowed(), [""; 0].map(PathBuf::from));
         // Each is put down before it is there.
         touch(root.join("a/.git"), false);
         touch(root.join("bare/refs"), false);
         touch(root.join("moved"), true);
-        assert_eq!(unfit(), [""; 0].map(PathBuf::from));
+        assert_eq!(disallowed(), [""; 0].map(PathBuf::from));
         make(root.join("a/.git"));
         make(root.join("bare"));
         make(root.join("moved/in/.git"));
         let expected = ["a/.git", "bare", "moved/in/.git"].map(|name| root.join(name));
         for _ in 0..3 {
-            assert_eq!(unfit(), expected);
+            assert_eq!(disallowed(), expected);
         }
         fs::write(root.join("bare/config"), "").unwrap();
         fs::remove_dir_all(root.join("moved")).unwrap();
-        assert_eq!(unfit(), [root.join("a/.git")]);
+        assert_eq!(disallowed(), [root.join("a/.git")]);
     }
 }
