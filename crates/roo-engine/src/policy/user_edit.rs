@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::gate::Gate;
 use crate::tool_run::make_executable;
 use roo_workspace::{
-    BytesEdit, ChangedFile, FileEdit, FileOrLink, Location, Resolved, Standing, TextEncoding,
+    BytesEdit, ChangedFile, FileEdit, FileOrLink, Location, PathEntry, Resolved, TextEncoding,
 };
 
 /// Edits of a restore.
@@ -32,7 +32,7 @@ pub(crate) struct RestoreEdits {
 pub(crate) struct ReplacedPlace {
     pub(crate) place: Resolved,
     /// What is there.
-    pub(crate) standing: Standing,
+    pub(crate) standing: PathEntry,
     pub(crate) made: MadeThere,
 }
 
@@ -153,8 +153,8 @@ impl Gate {
         let workspace = self.workspace();
         match (made, standing) {
             (MadeThere::Swapped(from, to), _) => workspace.swap(place, to, from),
-            (MadeThere::Link(target), _) => workspace.make_room(place, &Standing::Link(target.to_vec())),
-            (MadeThere::Nothing, Standing::Link(target)) => workspace.make_link(place, target),
+            (MadeThere::Link(target), _) => workspace.make_room(place, &PathEntry::Link(target.to_vec())),
+            (MadeThere::Nothing, PathEntry::Link(target)) => workspace.make_link(place, target),
             _ => Ok(()),
         }
     }

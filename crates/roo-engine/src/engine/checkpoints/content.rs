@@ -10,14 +10,14 @@ use roo_protocol::ids::Digest;
 use roo_text::diff;
 use roo_trace::record::Side;
 use roo_workspace::{
-    Contents, ImageType, PathError, Purpose, ReadError, Resolved, Standing, TextEncoding,
+    Contents, ImageType, PathEntry, PathError, Purpose, ReadError, Resolved, TextEncoding,
     UnencodableCharacter, Workspace,
 };
 
 impl Engine {
     /// What stands at a path as it is written; none for one that is in no workspace folder or can't be looked at.
-    pub(super) fn standing(&self, path: &str) -> Option<(Resolved, Standing)> {
-        self.workspace().standing(path).ok().flatten()
+    pub(super) fn standing(&self, path: &str) -> Option<(Resolved, PathEntry)> {
+        self.workspace().path_entry(path).ok().flatten()
     }
 
     pub(super) fn file_diff(
@@ -45,7 +45,7 @@ pub(super) async fn content_now(
     saved: &[&SavedFile],
 ) -> Result<Option<Content>, String> {
     if saved_changes::was_link(saved)
-        && let Some((_, Standing::Link(target))) = workspace.standing(path).ok().flatten()
+        && let Some((_, PathEntry::Link(target))) = workspace.path_entry(path).ok().flatten()
     {
         return Ok(Some(Content::Link(target.into())));
     }

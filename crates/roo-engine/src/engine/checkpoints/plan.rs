@@ -22,7 +22,7 @@ use roo_protocol::checkpoint::{
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange};
 use roo_workspace::{
-    BytesEdit, FileEdit, FileOrLink, Location, Purpose, Resolved, Standing, TextEncoding, file_that_stays,
+    BytesEdit, FileEdit, FileOrLink, Location, PathEntry, Purpose, Resolved, TextEncoding, file_that_stays,
 };
 
 /// What a restore would do.
@@ -51,7 +51,7 @@ struct StandingFile<'a> {
     path: String,
     saved: Vec<&'a SavedFile>,
     place: Resolved,
-    standing: Standing,
+    standing: PathEntry,
     before: Option<Content>,
     after: Option<Content>,
 }
@@ -226,12 +226,12 @@ impl Engine {
         path: &str,
         saved: &[&SavedFile],
         links: &BTreeSet<PathBuf>,
-    ) -> Option<(Resolved, Standing)> {
+    ) -> Option<(Resolved, PathEntry)> {
         let (place, standing) = self.standing(path)?;
         let is_meant = match &standing {
-            Standing::Directory => true,
-            Standing::Plain | Standing::Link(_) => saved_changes::was_link(saved),
-            Standing::Below(above) => !above.is_symlink() || links.contains(above),
+            PathEntry::Directory => true,
+            PathEntry::Plain | PathEntry::Link(_) => saved_changes::was_link(saved),
+            PathEntry::Below(above) => !above.is_symlink() || links.contains(above),
         };
         is_meant.then_some((place, standing))
     }
@@ -239,7 +239,7 @@ impl Engine {
     /// Plans files where something else stands, against what the rest of the plan leaves.
     async fn plan_standing(
         &self,
-        found: Vec<(String, Vec<&SavedFile>, (Resolved, Standing))>,
+        found: Vec<(String, Vec<&SavedFile>, (Resolved, PathEntry))>,
         contents: &LoadedContents,
         conflicts: RestoreConflicts,
         files: &mut PlannedFiles,
@@ -248,9 +248,9 @@ impl Engine {
         let mut planned = vec![];
         for (path, saved, (place, standing)) in found {
             let before = match &standing {
-                Standing::Plain => content_now(self.workspace(), &path, &saved).await,
-                Standing::Link(target) => Ok(Some(Content::Link(target.as_slice().into()))),
-                Standing::Directory | Standing::Below(_) => Ok(None),
+                PathEntry::Plain => content_now(self.workspace(), &path, &saved).await,
+                PathEntry::Link(target) => Ok(Some(Content::Link(target.as_slice().into()))),
+                PathEntry::Directory | PathEntry::Below(_) => Ok(None),
             };
             let before = match before {
                 Ok(before) => before,
@@ -264,7 +264,7 @@ impl Engine {
                 Restored::Content(after) => is_link(&after),
                 Restored::LeftOut(_) | Restored::Conflict { .. } => false,
             };
-            if standing == Standing::Plain && !is_link(&before) && !becomes_link() {
+            if standing == PathEntry::Plain && !is_link(&before) && !becomes_link() {
                 self.plan_file(&path, &saved, contents, conflicts, files, told).await;
                 continue;
             }
@@ -291,16 +291,16 @@ impl Engine {
     ) -> Result<(), String> {
         let StandingFile { path, saved, place, standing, before, after } = file;
         match &standing {
-            Standing::Directory => {
+            PathEntry::Directory => {
                 let stays = file_that_stays(place.absolute(), &files.edits.removed_places());
                 if let Some(stays) = stays.map_err(|error| error.to_string())? {
                     return Err(format!("it is a directory now, and {} in it stays", stays.display()));
                 }
             }
-            Standing::Below(above) if !files.edits.removed_places().contains(above) => {
+            PathEntry::Below(above) if !files.edits.removed_places().contains(above) => {
                 return Err(format!("{} stays, which is in place of a directory", above.display()));
             }
-            Standing::Plain | Standing::Link(_) | Standing::Below(_) => {}
+            PathEntry::Plain | PathEntry::Link(_) | PathEntry::Below(_) => {}
         }
         let made = match (&before, &after) {
             (_, None) => MadeThere::Nothing,

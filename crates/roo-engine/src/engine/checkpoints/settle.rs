@@ -9,7 +9,7 @@ use crate::engine::{Engine, audit};
 use roo_protocol::ids::{Digest, TaskId, ToolCallId};
 use roo_text::render;
 use roo_trace::record::{Author, FileChange};
-use roo_workspace::{Contents, Location, PathError, Purpose, ReadError, Standing, Workspace};
+use roo_workspace::{Contents, Location, PathEntry, PathError, Purpose, ReadError, Workspace};
 
 /// The longest message that is told of as not sent, in characters.
 const MAX_UNSENT_CHARS: usize = 2000;
@@ -116,7 +116,7 @@ async fn digests_now(
     file: &RestoredDigests,
 ) -> Result<Option<ContentDigests>, String> {
     if file.behind
-        && let Some((_, Standing::Link(target))) = workspace.standing(&file.path).ok().flatten()
+        && let Some((_, PathEntry::Link(target))) = workspace.path_entry(&file.path).ok().flatten()
     {
         return Ok(Some([Digest::of(target); 2]));
     }

@@ -1,5 +1,5 @@
-//! What stands where a file is to be, seen without following links: a directory, a link, or something else in place of a directory
-//! above it. A restore makes room there.
+//! What is at the path of a file, seen without following links: a directory, a link, or something else in place of a
+//! directory above it. A restore makes room there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,9 +15,9 @@ use super::folder::Folder;
 use super::resolver::Resolved;
 use roo_protocol::ids::Digest;
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PathEntry {
     /// A file or nothing, below real or missing directories.
     Plain,
     /// A directory.
@@ -42,29 +42,29 @@ impl Workspace {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn standing(&self, path: &str) -> io::Result<Option<(Resolved, Standing)>> {
+    pub fn path_entry(&self, path: &str) -> io::Result<Option<(Resolved, PathEntry)>> {
         let Some(place) = self.roots().literal(path) else { return Ok(None) };
-        let standing = look(&place)?;
-        Ok(Some((place, standing)))
+        let entry = look(&place)?;
+        Ok(Some((place, entry)))
     }
 
-    /// Removes what stands at a place, if it still is that: a link, or a directory without files. Writes the disk.
+    /// Removes what is at a place, if it still is that: a link, or a directory without files. Writes the disk.
     ///
     /// # Errors
     /// Those of the system; [`io::ErrorKind::DirectoryNotEmpty`] for a directory with files, and
     /// [`io::ErrorKind::AlreadyExists`] where something else is there.
-    pub fn make_room(&self, place: &Resolved, standing: &Standing) -> io::Result<()> {
+    pub fn make_room(&self, place: &Resolved, entry: &PathEntry) -> io::Result<()> {
         let (directory, name) = match place.parent() {
             Err(error) if is_missing(&error) => return Ok(()),
             parent => parent?,
         };
-        match standing {
-            Standing::Plain | Standing::Below(_) => return Ok(()),
-            Standing::Directory => match remove_empty(&directory, name) {
+        match entry {
+            PathEntry::Plain | PathEntry::Below(_) => return Ok(()),
+            PathEntry::Directory => match remove_empty(&directory, name) {
                 Err(error) if is_missing(&error) => return Ok(()),
                 removed => removed?,
             },
-            Standing::Link(target) => match target_of(&directory, name) {
+            PathEntry::Link(target) => match target_of(&directory, name) {
                 Ok(now) if now == *target => directory.remove_file(name)?,
                 Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
                 Err(error) => return Err(error),
@@ -130,16 +130,16 @@ pub fn file_that_stays(directory: &Path, gone: &BTreeSet<PathBuf>) -> io::Result
     Ok(None)
 }
 
-fn look(place: &Resolved) -> io::Result<Standing> {
+fn look(place: &Resolved) -> io::Result<PathEntry> {
     let (directories, name) = place.names_below();
     let mut directory = place.base().try_clone()?;
     let parts: Vec<&str> = directories.split('/').filter(|part| !part.is_empty()).collect();
     for (number, part) in parts.iter().enumerate() {
         match directory.symlink_metadata(part) {
-            Err(error) if is_missing(&error) => return Ok(Standing::Plain),
+            Err(error) if is_missing(&error) => return Ok(PathEntry::Plain),
             Ok(found) if !found.is_dir() => {
                 let above = place.absolute().ancestors().nth(parts.len() - number);
-                return Ok(Standing::Below(above.unwrap_or(place.absolute()).to_owned()));
+                return Ok(PathEntry::Below(above.unwrap_or(place.absolute()).to_owned()));
             }
             found => {
                 found?;
@@ -148,10 +148,10 @@ fn look(place: &Resolved) -> io::Result<Standing> {
         directory = directory.open_dir_nofollow(part)?;
     }
     match directory.symlink_metadata(name) {
-        Err(error) if is_missing(&error) => Ok(Standing::Plain),
-        Ok(found) if found.is_dir() => Ok(Standing::Directory),
-        Ok(found) if found.is_symlink() => target_of(&directory, name).map(Standing::Link),
-        found => found.map(|_| Standing::Plain),
+        Err(error) if is_missing(&error) => Ok(PathEntry::Plain),
+        Ok(found) if found.is_dir() => Ok(PathEntry::Directory),
+        Ok(found) if found.is_symlink() => target_of(&directory, name).map(PathEntry::Link),
+        found => found.map(|_| PathEntry::Plain),
     }
 }
 
