@@ -156,8 +156,23 @@ pub struct Violation {
     pub before: FileState,
     /// After the command.
     pub after: FileState,
-    /// `restored`, `held`, `discarded` and the like.
-    pub action: String,
+    /// What was done about it.
+    pub action: ViolationAction,
+}
+
+/// What was done about a change out of scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ViolationAction {
+    /// It was undone.
+    Restored,
+    /// It could not be undone, so it is still there.
+    Held,
+    /// It never reached the workspace.
+    Withheld,
+    /// What the record of another version names.
+    #[serde(other)]
+    Other,
 }
 
 /// Claim of a model about its own action that differs from what the server found. The server's finding counts.
@@ -429,7 +444,6 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
             .take(MAX_VIOLATIONS)
             .map(|violation| Violation {
                 path: bounded(&violation.path, value::PATH).into_owned(),
-                action: name(&violation.action),
                 ..violation.clone()
             })
             .collect(),

@@ -23,7 +23,7 @@ use roo_sandbox::egress::EgressDecision;
 use roo_sandbox::exec::Environment;
 use roo_sandbox::exec::sandbox::{BeforeImage, Confinement, Journal, SigningService, Substitute};
 use roo_text::render::exact_line;
-use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
+use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation, ViolationAction};
 use roo_workspace::{EDIT_LIMIT, Workspace, WriteMark, WrittenSince};
 
 /// The largest file whose content is looked at, in bytes: what a checkpoint can keep.
@@ -420,17 +420,17 @@ fn compare(
         let path = exact_line(&change.path.to_string_lossy());
         let (action, words) = match outcome {
             UndoOutcome::Restored { moved: Some(moved) } => (
-                "restored",
+                ViolationAction::Restored,
                 format!(
                     "it was undone; what the command wrote is kept in {}",
                     exact_line(&moved.to_string_lossy())
                 ),
             ),
             UndoOutcome::Restored { moved: None } if !change.is_violation() => (
-                "restored",
+                ViolationAction::Restored,
                 "it could not be moved to its new place, so it is back in the old one".to_owned(),
             ),
-            UndoOutcome::Restored { moved: None } => ("restored", "it was undone".to_owned()),
+            UndoOutcome::Restored { moved: None } => (ViolationAction::Restored, "it was undone".to_owned()),
             UndoOutcome::NotUndone { why, kept } => {
                 let why = match why {
                     UndoFailure::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
@@ -439,7 +439,7 @@ fn compare(
                 };
                 let kept = kept.as_ref().map(|kept| exact_line(&kept.to_string_lossy()));
                 let kept = kept.map(|kept| format!("; its earlier content is in {kept}")).unwrap_or_default();
-                ("held", format!("it could not be undone ({why}){kept}; ask the user"))
+                (ViolationAction::Held, format!("it could not be undone ({why}){kept}; ask the user"))
             }
         };
         let name = if change.path.to_str().is_none() { " (its name is not UTF-8)" } else { "" };
@@ -451,7 +451,7 @@ fn compare(
                 path: change.path.to_string_lossy().into_owned(),
                 before: state(change.before.as_ref()),
                 after: state(change.after.as_ref()),
-                action: action.to_owned(),
+                action,
             });
         }
     }
@@ -554,17 +554,17 @@ fn tell_signed(signing: Option<&(Signing, SigningService)>, effects: &mut Comman
 fn tell_git(outcome: GitOutcome, roots: &[PathBuf], effects: &mut CommandEffects) {
     let GitOutcome { withheld, failed, commits, .. } = outcome;
     effects.commits.extend(commits);
-    let mut violation = |path: &Path, action: &str| {
+    let mut violation = |path: &Path, action: ViolationAction| {
         effects.violations.push(Violation {
             path: path.to_string_lossy().into_owned(),
             before: FileState::Absent,
             after: FileState::Absent,
-            action: action.to_owned(),
+            action,
         });
     };
     let mut lines = String::new();
     for WithheldGitChange { path, because, kept } in &withheld {
-        violation(path, "restored");
+        violation(path, ViolationAction::Restored);
         let kept = match kept {
             Some(kept) => format!(
                 "; what the command wrote is kept for the user in {}",
@@ -576,7 +576,7 @@ fn tell_git(outcome: GitOutcome, roots: &[PathBuf], effects: &mut CommandEffects
         lines.push_str(&format!("\n- {}: {because}{kept}", exact_line(&path.to_string_lossy())));
     }
     for (path, error) in &failed {
-        violation(path, "held");
+        violation(path, ViolationAction::Held);
         lines.push_str(&format!(
             "\n- {}: could not be restored ({error}); ask the user",
             exact_line(&path.to_string_lossy())
@@ -669,7 +669,7 @@ fn land(
         path: change.path.to_string_lossy().into_owned(),
         before: state(change.before.as_ref()),
         after: state(change.after.as_ref()),
-        action: "withheld".to_owned(),
+        action: ViolationAction::Withheld,
     }));
     (effects, bare_repositories)
 }

@@ -118,8 +118,12 @@ fn no_value_breaks_a_line_or_is_endless() {
     entry.prompt = Some(PromptRef { id: MessageId::new(name()), title: name() });
     entry.claimed =
         Some(Claimed { intent_id: Some("INT-9".to_owned() + &name()), mutation_class: Some(name()) });
-    let violation =
-        Violation { path: name(), before: FileState::Absent, after: FileState::Absent, action: name() };
+    let violation = Violation {
+        path: name(),
+        before: FileState::Absent,
+        after: FileState::Absent,
+        action: ViolationAction::Held,
+    };
     entry.violations = vec![violation; 300];
     let denied = &written(&entry)[0];
     assert_valid(denied);
@@ -129,6 +133,15 @@ fn no_value_breaks_a_line_or_is_endless() {
     let changed = &written(&entry)[0];
     assert_valid(changed);
     assert!(changed.to_string().len() < 200_000, "{}", changed.to_string().len());
+}
+
+#[test]
+fn actions_about_violations_keep_their_names_and_those_of_other_versions_are_read() {
+    let read = |name: &str| serde_json::from_value::<ViolationAction>(json!(name)).unwrap();
+    for name in ["restored", "held", "withheld"] {
+        assert_eq!(json!(read(name)), json!(name));
+    }
+    assert_eq!(read("discarded"), ViolationAction::Other);
 }
 
 #[test]
