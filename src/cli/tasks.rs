@@ -40,39 +40,13 @@ const CANDIDATES: usize = 10;
 /// Runs one of the subcommands of `tasks`.
 pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
-    match &tasks.command {
-        TasksCommand::Resume { task, prompt, view } => {
-            return resume(&context, task, prompt.as_deref(), view, notices).await;
-        }
-        TasksCommand::Watch { all } => return watch::watch(&context, *all).await,
-        TasksCommand::Adopt { directory, yes } => {
-            let text = adopt::adopt(&context, directory.as_deref(), *yes)?;
-            terminal::stdout().write_all(text.as_bytes())?;
-            return Ok(Ending::Done);
-        }
-        TasksCommand::Fork(fork @ Fork { prompt: Some(prompt), .. }) => {
-            return fork_and_follow(context, fork, prompt, notices).await;
-        }
-        _ => {}
-    }
-    let engine = context.engine(Arc::new(Arc::new(context.settings_to_look())))?;
     let text = match tasks.command {
         TasksCommand::List { limit, all, json } => {
-            let limit = if all { usize::MAX } else { limit.get() };
-            let TaskListResult { items, next_cursor } = engine.list_newest(limit).await?;
-            let text = if json { lines_of_json(&items)? } else { table(&engine, &items).await? };
-            terminal::stdout().write_all(text.as_bytes())?;
-            if items.is_empty()
-                && let Some(suggestion) = adopt::suggestion(&context)
-            {
-                write!(terminal::stderr(), "{suggestion}")?;
-            }
-            if next_cursor.is_some() {
-                writeln!(terminal::stderr(), "Older tasks are left out; --all lists them.")?;
-            }
+            list(&context, if all { usize::MAX } else { limit.get() }, json).await?;
             String::new()
         }
         TasksCommand::Show { task, json } => {
+            let engine = engine_to_look(&context)?;
             let task = find(&engine, &task).await?;
             if json {
                 format!("{}\n", to_json(&engine.get(&task).await?)?)
@@ -81,80 +55,131 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
             }
         }
         TasksCommand::Tree { task, json } => {
+            let engine = engine_to_look(&context)?;
             let task = find(&engine, &task).await?;
             let nodes = engine.tree(&task).await?.nodes;
             if json { lines_of_json(&nodes)? } else { format!("{}\n", task_page::tree(&nodes, &task)) }
         }
         TasksCommand::Diff { task, json } => {
+            let engine = engine_to_look(&context)?;
             let changes = engine.changes(&find(&engine, &task).await?).await?;
             if json { lines_of_json(&changes.files)? } else { as_diff(&changes) }
         }
         TasksCommand::Checkpoints { task, json } => {
+            let engine = engine_to_look(&context)?;
             let list = engine.checkpoints(&find(&engine, &task).await?).await?;
             if json { lines_of_json(&list.checkpoints)? } else { checkpoints::table(&list) }
         }
         TasksCommand::Restore(given) => {
+            let engine = engine_to_look(&context)?;
             let (task, name) = (find(&engine, &given.task).await?, given.task.clone());
             let restored = checkpoints::restore(&engine, task, given).await;
             engine.shutdown().await;
             restored.map_err(|error| in_terms_of(&name, error))?
         }
-        TasksCommand::Cancel { task: name } => {
-            let task = find(&engine, &name).await?;
-            let cancelled = engine.cancel_and_wait(&task).await;
-            engine.shutdown().await;
-            let state = cancelled.map_err(|error| in_terms_of(&name, error.into()))?;
-            let name = render::exact_line(&name);
-            match state {
-                None => format!("{name} is cancelled.\n"),
-                Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
-            }
-        }
+        TasksCommand::Cancel { task } => cancel(&engine_to_look(&context)?, &task).await?,
         TasksCommand::Delete { tasks, yes } => {
+            let engine = engine_to_look(&context)?;
             let deleted = delete(&engine, &tasks, yes).await;
             engine.shutdown().await;
             deleted?
         }
-        TasksCommand::Fork(Fork { task: name, at, worktree, .. }) => {
-            let task_id = find(&engine, &name).await?;
-            let params = TaskForkParams { task_id, seq: at, prompt: None, worktree };
-            let forked = match engine.fork(params.clone()).await {
-                Ok(forked) => Ok(forked),
-                Err(error) => Err(not_forked(&engine, &name, &params, error).await),
-            };
-            engine.shutdown().await;
-            let forked = forked?;
-            let names = engine.names_everywhere().await?;
-            let item = names.iter().find(|item| item.task_id == forked.task_id);
-            told_of(&forked, item.is_none_or(|item| item.state != TaskState::Completed))
-        }
+        TasksCommand::Fork(fork) => match fork.prompt.clone() {
+            Some(prompt) => return fork_and_follow(context, &fork, &prompt, notices).await,
+            None => fork_only(&engine_to_look(&context)?, &fork).await?,
+        },
         TasksCommand::Compare { one, other } => {
+            let engine = engine_to_look(&context)?;
             let all = engine.names_everywhere().await?;
             compare::render(&engine.compare(&named(&all, &one)?, &named(&all, &other)?).await?)
         }
-        // Done above: they show tasks while these run, or need none.
-        TasksCommand::Resume { .. } | TasksCommand::Watch { .. } | TasksCommand::Adopt { .. } => {
-            String::new()
+        TasksCommand::Resume { task, prompt, view } => {
+            return resume(&context, &task, prompt.as_deref(), &view, notices).await;
         }
-        TasksCommand::Export { task, format: TaskFormat::Roo, output } => {
-            let past = engine.past_tasks(&find(&engine, &task).await?).await?;
-            export_tasks(&past, &output.unwrap_or_else(|| PathBuf::from(EXPORTED)))?
-        }
-        TasksCommand::Export { task, format: TaskFormat::Markdown, output } => {
-            let text = document(&engine, &find(&engine, &task).await?).await?;
-            match output {
-                None => text,
-                Some(path) => {
-                    std::fs::write(&path, text).map_err(|error| {
-                        CliError::Other(format!("can't write {}: {error}", path.display()))
-                    })?;
-                    String::new()
-                }
-            }
+        TasksCommand::Watch { all } => return watch::watch(&context, all).await,
+        TasksCommand::Adopt { directory, yes } => adopt::adopt(&context, directory.as_deref(), yes)?,
+        TasksCommand::Export { task, format, output } => {
+            export(&engine_to_look(&context)?, &task, format, output).await?
         }
     };
     terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
+}
+
+/// An engine that shows and changes what is recorded, and lets no agent work.
+fn engine_to_look(context: &SessionContext) -> Result<Engine, CliError> {
+    Ok(context.engine(Arc::new(Arc::new(context.settings_to_look())))?)
+}
+
+/// Prints the newest requests.
+async fn list(context: &SessionContext, limit: usize, json: bool) -> Result<(), CliError> {
+    let engine = engine_to_look(context)?;
+    let TaskListResult { items, next_cursor } = engine.list_newest(limit).await?;
+    let text = if json { lines_of_json(&items)? } else { table(&engine, &items).await? };
+    terminal::stdout().write_all(text.as_bytes())?;
+    if items.is_empty()
+        && let Some(suggestion) = adopt::suggestion(context)
+    {
+        write!(terminal::stderr(), "{suggestion}")?;
+    }
+    if next_cursor.is_some() {
+        writeln!(terminal::stderr(), "Older tasks are left out; --all lists them.")?;
+    }
+    Ok(())
+}
+
+/// Cancels a request, and says how it ended.
+async fn cancel(engine: &Engine, name: &str) -> Result<String, CliError> {
+    let task = find(engine, name).await?;
+    let cancelled = engine.cancel_and_wait(&task).await;
+    engine.shutdown().await;
+    let state = cancelled.map_err(|error| in_terms_of(name, error.into()))?;
+    let name = render::exact_line(name);
+    Ok(match state {
+        None => format!("{name} is cancelled.\n"),
+        Some(state) => format!("{name} has ended already: {}.\n", state.as_str()),
+    })
+}
+
+/// Forks a request that nobody follows, and says how it goes on.
+async fn fork_only(
+    engine: &Engine,
+    Fork { task: name, at, worktree, .. }: &Fork,
+) -> Result<String, CliError> {
+    let task_id = find(engine, name).await?;
+    let params = TaskForkParams { task_id, seq: *at, prompt: None, worktree: *worktree };
+    let forked = match engine.fork(params.clone()).await {
+        Ok(forked) => Ok(forked),
+        Err(error) => Err(not_forked(engine, name, &params, error).await),
+    };
+    engine.shutdown().await;
+    let forked = forked?;
+    let names = engine.names_everywhere().await?;
+    let item = names.iter().find(|item| item.task_id == forked.task_id);
+    Ok(told_of(&forked, item.is_none_or(|item| item.state != TaskState::Completed)))
+}
+
+/// Writes a task to a file or directory. Returns what is to be printed.
+async fn export(
+    engine: &Engine,
+    name: &str,
+    format: TaskFormat,
+    output: Option<PathBuf>,
+) -> Result<String, CliError> {
+    let task = find(engine, name).await?;
+    match (format, output) {
+        (TaskFormat::Roo, output) => {
+            let past = engine.past_tasks(&task).await?;
+            export_tasks(&past, &output.unwrap_or_else(|| PathBuf::from(EXPORTED)))
+        }
+        (TaskFormat::Markdown, None) => document(engine, &task).await,
+        (TaskFormat::Markdown, Some(path)) => {
+            let text = document(engine, &task).await?;
+            std::fs::write(&path, text)
+                .map_err(|error| CliError::Other(format!("can't write {}: {error}", path.display())))?;
+            Ok(String::new())
+        }
+    }
 }
 
 /// Removes requests, after a question, and says which ones. Returns what else is to be printed.
