@@ -33,7 +33,7 @@ pub(super) fn adopt(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    let states = earlier_paths(earlier).map_err(failed)?.map(|folder| own.of(&folder));
+    let states = earlier_paths(earlier).map_err(failed)?.map(|folder| own.for_workspace(&folder));
     let found = states.iter().find(|state| state.path() != own.path() && state.path().exists());
     let Some(state) = found else {
         return Err(CliError::Other(format!("nothing is kept of {shown}\n{}", candidates(&own).trim_end())));

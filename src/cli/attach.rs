@@ -45,7 +45,7 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
     let context = SessionContext::find(&common)?;
     let found = daemon::find_resumed(&context.directories).await;
     let found = found.map_err(|error| CliError::Other(error.to_string()))?;
-    let (place, request) = choose(Live::of(found), &context, attach.request.as_deref())?;
+    let (place, request) = choose(Live::from_daemons(found), &context, attach.request.as_deref())?;
     let mut signals = Signals::listen()?;
     let client = RequestClient::connect(&place, &request.id, TERMINAL_USER, 0).await;
     let (client, newest) = client.map_err(|error| CliError::Other(error.to_string()))?;
@@ -139,7 +139,7 @@ struct Live {
 }
 
 impl Live {
-    fn of(found: Vec<FoundDaemon>) -> Self {
+    fn from_daemons(found: Vec<FoundDaemon>) -> Self {
         let mut live = Self::default();
         for FoundDaemon { place, status } in found {
             match status {
@@ -240,7 +240,7 @@ struct ShownPrompt {
 struct PromptKey(String, Option<String>);
 
 impl PromptKey {
-    fn of(prompt: &Prompt) -> Self {
+    fn new(prompt: &Prompt) -> Self {
         let digest = match prompt {
             Prompt::Approval(approval) => Some(approval.digest.to_string()),
             Prompt::Question(_) => None,
@@ -399,7 +399,7 @@ impl Attached {
             self.viewer.learn(nodes);
         }
         self.viewer.show_below(&params, &mut self.is_asking)?;
-        let asked = self.waiting.front().map(PromptKey::of);
+        let asked = self.waiting.front().map(PromptKey::new);
         match &params.event {
             Event::ApprovalRequested { approval } => {
                 self.wait_for(Prompt::Approval(approval.clone()), &approval.title);
@@ -417,7 +417,7 @@ impl Attached {
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             _ => {}
         }
-        if asked != self.waiting.front().map(PromptKey::of) {
+        if asked != self.waiting.front().map(PromptKey::new) {
             // It is answered elsewhere, or something else is asked now.
             end_line(&mut self.is_asking)?;
         }
@@ -520,7 +520,7 @@ impl Attached {
         else {
             return Ok(());
         };
-        self.shown.show(PromptKey::of(prompt), Instant::now());
+        self.shown.show(PromptKey::new(prompt), Instant::now());
         self.viewer.clear()?;
         let text = match prompt {
             Prompt::Approval(approval) => approval_question(&approval_keys(approval)),
@@ -534,7 +534,7 @@ impl Attached {
     }
 
     fn follow_prompts(&mut self) {
-        self.shown.follow(self.waiting.front().map(PromptKey::of), Instant::now());
+        self.shown.follow(self.waiting.front().map(PromptKey::new), Instant::now());
     }
 
     /// Says that a line was not sent, and asks once more.

@@ -393,7 +393,7 @@ fn watched(servers: &[McpServer], root: &str, logins: &Logins) -> BTreeMap<Strin
         }
         let resolved = resolved(server, configured.level, root).ok()?;
         let state = match &resolved.transport {
-            Transport::Stdio(stdio) => FilesState::of(&stdio.watched, Path::new(root)).number(),
+            Transport::Stdio(stdio) => FilesState::read(&stdio.watched, Path::new(root)).number(),
             Transport::StreamableHttp(_) | Transport::Sse(_) => {
                 logins.made(&logins::key(&resolved, configured.level, root)?)
             }

@@ -22,7 +22,7 @@ impl FilesState {
 
     /// The state of these paths now; those that are relative begin at `root`. Of directories all that is in them counts, but
     /// links are not followed there. Reads the disk.
-    pub(super) fn of(paths: &[String], root: &Path) -> Self {
+    pub(super) fn read(paths: &[String], root: &Path) -> Self {
         if paths.is_empty() {
             return Self::default();
         }
@@ -67,10 +67,10 @@ mod tests {
         fs::create_dir_all(root.join("build/deep")).unwrap();
         fs::write(root.join("build/deep/a.js"), "1").unwrap();
         let paths = ["build".to_owned(), "server.py".to_owned()];
-        let mut seen = vec![FilesState::of(&paths, root)];
+        let mut seen = vec![FilesState::read(&paths, root)];
         let mut is_new = |what: &str| {
-            let now = FilesState::of(&paths, root);
-            assert_eq!(now, FilesState::of(&paths, root), "{what}");
+            let now = FilesState::read(&paths, root);
+            assert_eq!(now, FilesState::read(&paths, root), "{what}");
             assert!(!seen.contains(&now), "{what}");
             seen.push(now);
         };
@@ -81,6 +81,6 @@ mod tests {
         fs::rename(root.join("build/deep/a.js"), root.join("build/deep/b.js")).unwrap();
         is_new("a file has another name");
         fs::write(root.join("other.py"), "x").unwrap();
-        assert_eq!(FilesState::of(&paths, root), *seen.last().unwrap(), "nobody named it");
+        assert_eq!(FilesState::read(&paths, root), *seen.last().unwrap(), "nobody named it");
     }
 }

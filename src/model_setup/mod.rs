@@ -122,8 +122,8 @@ pub(crate) fn window_to_write(profile: &Profile, offered: &[ModelItem]) -> Optio
 
 /// The name for a new profile: `default`, or what is free.
 pub(crate) fn free_name(settings: &Settings, provider: Provider) -> ProfileName {
-    let usual = [ProfileName::usual(), ProfileName::of(provider, None)].into_iter();
-    let numbered = (2..).map(|number| ProfileName::of(provider, Some(number)));
+    let usual = [ProfileName::usual(), ProfileName::from_provider(provider, None)].into_iter();
+    let numbered = (2..).map(|number| ProfileName::from_provider(provider, Some(number)));
     let is_free = |name: &ProfileName| !settings.profiles.contains_key(name.as_str());
     usual.chain(numbered).find(is_free).unwrap_or_else(ProfileName::usual)
 }

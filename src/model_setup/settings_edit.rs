@@ -161,7 +161,7 @@ impl ProfileName {
     }
 
     /// A name after a provider, with a number where there are several.
-    pub(super) fn of(provider: Provider, number: Option<u32>) -> Self {
+    pub(super) fn from_provider(provider: Provider, number: Option<u32>) -> Self {
         let name = provider.as_str();
         Self(number.map_or_else(|| name.to_owned(), |number| format!("{name}-{number}")))
     }

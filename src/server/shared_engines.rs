@@ -69,7 +69,7 @@ struct EnginePlace {
 }
 
 impl EnginePlace {
-    fn of(opening: &WorkspaceOpening) -> Self {
+    fn new(opening: &WorkspaceOpening) -> Self {
         Self { folders: opening.folders.clone(), settings_file: opening.directories.config_file() }
     }
 
@@ -279,7 +279,7 @@ impl SharedEngines {
                 return;
             }
         }
-        let place = EnginePlace::of(&opening);
+        let place = EnginePlace::new(&opening);
         let turn = self.turn(&place);
         let turn = turn.lock().await;
         let keep = |engine: &SharedEngine| (Arc::clone(&engine.services), engine.keep());
@@ -345,7 +345,7 @@ impl SharedEngines {
         editor: AttachedEditor,
         kind: ConnectionKind,
     ) -> Result<(Arc<WorkspaceServices>, Membership), Error> {
-        let place = EnginePlace::of(&opening);
+        let place = EnginePlace::new(&opening);
         let turn = self.turn(&place);
         let _turn = turn.lock().await;
         if let Some(joined) = self.find_and(&place, &opening, |found| found.admit(editor.clone(), kind)).await

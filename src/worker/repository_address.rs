@@ -44,7 +44,7 @@ impl RepositoryAddress {
         }
         let address = if let Some((scheme, rest)) = text.split_once("://") {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            Self::of_url(scheme, authority, path)?
+            Self::from_url(scheme, authority, path)?
         } else if text.starts_with('/') {
             let (transport, path) = (Transport::Directory, text.to_owned());
             Self { transport, user: None, host: String::new(), port: None, path }
@@ -57,7 +57,7 @@ impl RepositoryAddress {
         if goes_up(&address.path) { Err(InvalidAddress::Form) } else { Ok(address) }
     }
 
-    fn of_url(scheme: &str, authority: &str, path: &str) -> Result<Self, InvalidAddress> {
+    fn from_url(scheme: &str, authority: &str, path: &str) -> Result<Self, InvalidAddress> {
         let is_scheme = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-');
         if scheme.is_empty() || !scheme.chars().all(is_scheme) {
             return Err(InvalidAddress::Form);

@@ -532,7 +532,10 @@ impl Browser {
 
     /// Has a call made without waiting for it where a step ends before it is done, such as one that is cancelled.
     fn unless_done<C: Command>(&self, page: &CurrentPage, command: &C) -> UnlessDone<'_> {
-        UnlessDone { connection: &self.connection, notice: Some(Notice::of(&page.session, command)) }
+        UnlessDone {
+            connection: &self.connection,
+            notice: Some(Notice::from_command(&page.session, command)),
+        }
     }
 
     async fn mouse_event(

@@ -258,7 +258,7 @@ pub(crate) struct Notice {
 
 impl Notice {
     /// A call whose answer nobody waits for.
-    pub(crate) fn of<C: Command>(session: &str, command: &C) -> Self {
+    pub(crate) fn from_command<C: Command>(session: &str, command: &C) -> Self {
         Self::new(Some(session), C::METHOD, serde_json::to_value(command).unwrap_or_default())
     }
 

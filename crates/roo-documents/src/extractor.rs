@@ -102,7 +102,7 @@ pub fn enter() -> Option<ExitCode> {
     if arguments.next()? != ROLE {
         return None;
     }
-    let kind = arguments.next().and_then(|name| DocumentKind::of_extension(&name.to_string_lossy()));
+    let kind = arguments.next().and_then(|name| DocumentKind::from_extension(&name.to_string_lossy()));
     Some(match kind.map(run) {
         Some(Ok(code)) => code,
         Some(Err(_)) | None => ExitCode::FAILURE,

@@ -28,7 +28,7 @@ const KINDS: &[(DocumentKind, &str, &[&str])] = &[
 
 impl DocumentKind {
     /// Returns the kind that a file has by the extension of its name, in any case.
-    pub fn of_extension(extension: &str) -> Option<Self> {
+    pub fn from_extension(extension: &str) -> Option<Self> {
         let extension = extension.to_ascii_lowercase();
         KINDS.iter().find(|(_, _, known)| known.contains(&extension.as_str())).map(|(kind, ..)| *kind)
     }
@@ -51,11 +51,11 @@ mod tests {
     #[test]
     fn a_kind_is_known_by_the_extension_in_any_case() {
         for (kind, name, extensions) in KINDS {
-            assert_eq!(DocumentKind::of_extension(kind.extension()), Some(*kind), "{name}");
+            assert_eq!(DocumentKind::from_extension(kind.extension()), Some(*kind), "{name}");
             for extension in *extensions {
-                assert_eq!(DocumentKind::of_extension(&extension.to_uppercase()), Some(*kind));
+                assert_eq!(DocumentKind::from_extension(&extension.to_uppercase()), Some(*kind));
             }
         }
-        assert_eq!(DocumentKind::of_extension("txt"), None);
+        assert_eq!(DocumentKind::from_extension("txt"), None);
     }
 }

@@ -132,7 +132,7 @@ impl WorkspaceDirectory {
     }
 
     /// The directory for another workspace of the same user.
-    pub fn of(&self, root: &Path) -> Self {
+    pub fn for_workspace(&self, root: &Path) -> Self {
         Self::on(Arc::clone(&self.disk), self.state(), root)
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn show(
 /// The kind and content of a file that is a document.
 fn document<'a>(place: &Resolved, contents: &'a Contents) -> Option<(DocumentKind, &'a [u8])> {
     let extension = place.absolute().extension()?.to_str()?;
-    match (contents, DocumentKind::of_extension(extension)?) {
+    match (contents, DocumentKind::from_extension(extension)?) {
         (Contents::Binary { bytes, .. }, kind) => Some((kind, bytes.as_slice())),
         // A notebook is JSON and a PDF may be all ASCII: such documents are text too. Any other text with the extension of a
         // document is shown as it is.

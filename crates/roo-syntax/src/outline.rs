@@ -30,7 +30,7 @@ struct Cut {
 impl<'t> Outline<'t> {
     /// The outline of a text; the text itself in a language whose bodies can't be told without its grammar.
     pub(super) fn new(language: Language, text: &'t str) -> Self {
-        match Syntax::of(language).and_then(|syntax| Scan::new(syntax, text).left_out()) {
+        match Syntax::from_language(language).and_then(|syntax| Scan::new(syntax, text).left_out()) {
             Some(left_out) => Self::without(text, &left_out),
             None => Self { text: Cow::Borrowed(text), cuts: vec![] },
         }
@@ -93,7 +93,7 @@ enum Syntax {
 }
 
 impl Syntax {
-    fn of(language: Language) -> Option<Self> {
+    fn from_language(language: Language) -> Option<Self> {
         match language {
             Language::C => Some(Self::C),
             Language::Go => Some(Self::Go),
@@ -358,7 +358,7 @@ impl<'t> Scan<'t> {
 struct Meanings([bool; 256]);
 
 impl Meanings {
-    const fn of(bytes: &[u8]) -> Self {
+    const fn new(bytes: &[u8]) -> Self {
         let mut meanings = [false; 256];
         let mut next = 0;
         while next < bytes.len() {
@@ -370,10 +370,10 @@ impl Meanings {
 }
 
 /// Between definitions.
-static BETWEEN: Meanings = Meanings::of(b"{}()[];/\"'`#");
+static BETWEEN: Meanings = Meanings::new(b"{}()[];/\"'`#");
 
 /// In a block that is left out.
-static WITHIN: Meanings = Meanings::of(b"{}/\"'`#");
+static WITHIN: Meanings = Meanings::new(b"{}/\"'`#");
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()

@@ -104,7 +104,7 @@ impl DirectoryWalk {
         let has = |name: &str| found.iter().any(|(found, _)| found == name);
         let git = Level::of_listed(directory.above.clone(), &absolute, has);
         let mut entries = Vec::with_capacity(found.len());
-        let mut names = Names::of(self, &directory.path, absolute);
+        let mut names = Names::new(self, &directory.path, absolute);
         for (name, kind) in found {
             let kind = match kind {
                 // Some file systems don't tell it with the name.
@@ -155,10 +155,10 @@ struct Names {
 }
 
 impl Names {
-    fn of(walk: &DirectoryWalk, path: &str, absolute: PathBuf) -> Self {
+    fn new(walk: &DirectoryWalk, path: &str, absolute: PathBuf) -> Self {
         let relative = joined(&walk.prefix, path);
         Self {
-            secret: SecretPlaces::of(&relative),
+            secret: SecretPlaces::new(&relative),
             // Those below the top were asked about when the walk came to them.
             is_ignored: path.is_empty() && walk.rules.access(&relative, true) == ReadAccess::Ignored,
             relative,

@@ -44,7 +44,7 @@ struct FileDigests {
 }
 
 impl FileDigests {
-    fn of(bytes: Vec<u8>) -> Self {
+    fn from_bytes(bytes: Vec<u8>) -> Self {
         match Contents::from_bytes(bytes) {
             Contents::Text(file) if !file.lossy && file.encoding != TextEncoding::UTF_8 => {
                 Self { whole: file.digest, text: Digest::of(&file.text) }
@@ -114,7 +114,7 @@ impl DiskDigests {
         let path = file.absolute().to_owned();
         // Before the content is read, so that a change in between shows later.
         let metadata = fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
-        let digests = FileDigests::of(read_disk(&file, MAX_FILE_BYTES).ok()?);
+        let digests = FileDigests::from_bytes(read_disk(&file, MAX_FILE_BYTES).ok()?);
         let stamp = Stamp::from(&metadata);
         if stamp.is_settled(now) {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_may_be_missing() {
-        let digests = FileDigests::of("\u{feff}one\n".into());
+        let digests = FileDigests::from_bytes("\u{feff}one\n".into());
         assert!(digests.is(Digest::of("one\n")) && digests.is(Digest::of("\u{feff}one\n")));
         assert!(!digests.is(Digest::of("two\n")));
     }

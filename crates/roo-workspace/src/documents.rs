@@ -362,7 +362,8 @@ impl Documents {
             return Some(document);
         }
         let editors = self.editors();
-        let of_editors = editors.iter().find_map(|(id, editor)| Some(of(*id, editor.documents.own(uri)?)));
+        let of_editors =
+            editors.iter().find_map(|(id, editor)| Some(with_editor(*id, editor.documents.own(uri)?)));
         of_editors.or_else(|| self.at(&real_path(&path_of(uri)?)))
     }
 
@@ -401,7 +402,7 @@ impl Documents {
         if document.editor == EditorId::default() {
             return self.own(&document.uri);
         }
-        Some(of(document.editor, self.editor(document.editor)?.documents.own(&document.uri)?))
+        Some(with_editor(document.editor, self.editor(document.editor)?.documents.own(&document.uri)?))
     }
 
     /// Every open document that has a file, with its real path. Of a file that several editors have open, the one of
@@ -413,7 +414,7 @@ impl Documents {
             return all.into_iter().filter_map(|found| Some((found.path?, found.document))).collect();
         }
         for (id, editor) in editors {
-            all.extend(editor.documents.own_with_files().into_iter().map(|found| found.of(id)));
+            all.extend(editor.documents.own_with_files().into_iter().map(|found| found.with_editor(id)));
         }
         let mut best: HashMap<PathBuf, Found> = HashMap::new();
         for found in all {
@@ -446,7 +447,7 @@ impl Documents {
     fn all_at(&self, path: &Path) -> Vec<Found> {
         let mut all = self.own_at(path);
         for (id, editor) in self.editors() {
-            all.extend(editor.documents.own_at(path).into_iter().map(|found| found.of(id)));
+            all.extend(editor.documents.own_at(path).into_iter().map(|found| found.with_editor(id)));
         }
         all
     }
@@ -560,8 +561,8 @@ impl Found {
         Self { document: entry.document(uri), touched: entry.touched, path: entry.path.clone() }
     }
 
-    fn of(self, editor: EditorId) -> Self {
-        Self { document: of(editor, self.document), ..self }
+    fn with_editor(self, editor: EditorId) -> Self {
+        Self { document: with_editor(editor, self.document), ..self }
     }
 
     /// Unsaved text comes before what was touched last.
@@ -570,7 +571,7 @@ impl Found {
     }
 }
 
-fn of(editor: EditorId, document: Document) -> Document {
+fn with_editor(editor: EditorId, document: Document) -> Document {
     Document { editor, ..document }
 }
 

@@ -238,7 +238,7 @@ pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<boo
 fn is_secret(folded: &str) -> bool {
     let (directory, name) =
         folded.rsplit_once('/').map_or((None, folded), |(above, name)| (Some(above), name));
-    SecretPlaces::of_folded(directory).is_secret(name)
+    SecretPlaces::from_folded(directory).is_secret(name)
 }
 
 /// What a directory means for the names in it.
@@ -255,12 +255,12 @@ pub(super) struct SecretPlaces {
 
 impl SecretPlaces {
     /// Of a directory relative to its root; empty for the root.
-    pub(super) fn of(directory: &str) -> Self {
+    pub(super) fn new(directory: &str) -> Self {
         let folded = fold(directory);
-        Self::of_folded(Some(folded.as_str()).filter(|folded| !folded.is_empty()))
+        Self::from_folded(Some(folded.as_str()).filter(|folded| !folded.is_empty()))
     }
 
-    fn of_folded(directory: Option<&str>) -> Self {
+    fn from_folded(directory: Option<&str>) -> Self {
         let names = || directory.into_iter().flat_map(|directory| directory.split('/'));
         let own = |name: &str| match name {
             ".config" => Some("gcloud"),
@@ -364,7 +364,7 @@ mod tests {
         // Walks judge names one by one.
         let rules = compile("Secrets/\n").unwrap();
         let rules = Rules { matcher: Some(rules), problem: None };
-        let in_root = SecretPlaces::of("");
+        let in_root = SecretPlaces::new("");
         assert_eq!(rules.access_in(&in_root, "SECRETS", true), ReadAccess::Ignored);
         assert_eq!(rules.access_in(&in_root, "SECRETS", false), ReadAccess::Free);
     }

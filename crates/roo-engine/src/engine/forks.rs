@@ -89,8 +89,9 @@ impl Engine {
             directory,
             at: self.now(),
         };
-        let requests =
-            folder.as_ref().map_or_else(|| self.directory.clone(), |folder| self.directory.of(folder));
+        let requests = folder
+            .as_ref()
+            .map_or_else(|| self.directory.clone(), |folder| self.directory.for_workspace(folder));
         let (place, own) = (requests.request(&id), id.clone());
         let made = roo_durable::spawn_blocking(move || fork.make((&parent, &task_id), seq, (&place, &own)));
         if let Err(error) = made.await.unwrap_or(Err(EngineError::Ending)) {

@@ -21,7 +21,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 impl Window {
-    fn of(change: &RecordedLines) -> Self {
+    fn new(change: &RecordedLines) -> Self {
         let (before, behind) = (split(&change.leading), split(&change.trailing));
         Self {
             start: change.start,
@@ -69,7 +69,7 @@ impl Window {
             let is_there = !new.is_empty() && from >= end && self.shows(&new, from);
             return is_there.then_some(());
         }
-        let other = Self::of(later);
+        let other = Self::new(later);
         if to <= begin {
             let own: Vec<String> = (first..from).filter_map(|number| self.line(number).cloned()).collect();
             let rest: Vec<String> =
@@ -107,7 +107,7 @@ impl Window {
 impl RecordedLines {
     /// This change as later ones of its file leave it, up to the first that replaced a part of it.
     pub fn followed_by<'a>(&self, later: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut window = Window::of(self);
+        let mut window = Window::new(self);
         if self.kind == HunkKind::Edit {
             let _ = later.into_iter().try_for_each(|later| match later.kind {
                 HunkKind::Edit => window.follow(later),

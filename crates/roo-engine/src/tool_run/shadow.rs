@@ -114,7 +114,7 @@ struct Stamp {
 type LeftOut = HashMap<String, Stamp>;
 
 impl Stamp {
-    fn of(found: &fs::Metadata) -> Self {
+    fn new(found: &fs::Metadata) -> Self {
         Self {
             length: found.len(),
             modified: (found.mtime(), found.mtime_nsec()),
@@ -515,7 +515,7 @@ fn sort(folder: &Path, doubtful: Vec<String>, known: &LeftOut, sources: &Sources
     for name in doubtful {
         let path = folder.join(&name);
         let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file) else { continue };
-        let stamp = Stamp::of(&found);
+        let stamp = Stamp::new(&found);
         let is_kept = known.get(&name) != Some(&stamp)
             && found.len() <= MAX_CONTENT_BYTES
             && may_be_kept(&path, mask.get_or_insert_with(|| (sources.mask)()), &mut left);

@@ -15,18 +15,18 @@ impl ModelVersion {
     }
 
     /// The version of a name such as `gpt-5.2-codex` or `openai/gpt-6-sol`; none for other families and for `gpt-4o`.
-    pub fn of_gpt(name: &str) -> Option<Self> {
+    pub fn parse_gpt(name: &str) -> Option<Self> {
         Self::leading(words(last_part(name).to_ascii_lowercase().strip_prefix("gpt-")?))
     }
 
     /// The version of a name such as `gemini-3-pro-preview`; none for other families and for `gemini-flash-latest`.
-    pub fn of_gemini(name: &str) -> Option<Self> {
+    pub fn parse_gemini(name: &str) -> Option<Self> {
         Self::leading(words(last_part(name).to_ascii_lowercase().strip_prefix("gemini-")?))
     }
 
     /// The version of a name such as `claude-opus-4-8`, `us.anthropic.claude-opus-4-8-v1:0` or
     /// `claude-3-7-sonnet-20250219`; none for other families and for `claude-opus-latest`.
-    pub fn of_claude(name: &str) -> Option<Self> {
+    pub fn parse_claude(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         // Gateways put other words before it too.
         let (_, version) = name.split_once("claude-")?;
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_any_form_of_the_name() {
-        let claude = ModelVersion::of_claude;
-        let gpt = ModelVersion::of_gpt;
-        let gemini = ModelVersion::of_gemini;
+        let claude = ModelVersion::parse_claude;
+        let gpt = ModelVersion::parse_gpt;
+        let gemini = ModelVersion::parse_gemini;
         for (found, name, version) in [
             (claude("claude-3-7-sonnet-20250219"), "3.7", Some((3, 7))),
             (claude("claude-3-5-haiku-latest"), "3.5", Some((3, 5))),

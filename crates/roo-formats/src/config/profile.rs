@@ -141,7 +141,7 @@ impl Profile {
     /// Returns whether the model is one that calls tools at OpenAI only by the Responses API, unless it is kept from thinking.
     /// Other endpoints translate for themselves.
     fn needs_responses(&self) -> bool {
-        let version = self.model.as_deref().and_then(ModelVersion::of_gpt);
+        let version = self.model.as_deref().and_then(ModelVersion::parse_gpt);
         self.provider.as_str() == "openai"
             && self.base_url.is_none()
             && version.is_some_and(|version| version >= ModelVersion::new(5, 4))
@@ -216,7 +216,7 @@ impl Profile {
 /// Returns whether a model is of a family that was taught to write patches.
 fn patches(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(5, 0))
+    ModelVersion::parse_gpt(model).is_some_and(|version| version >= ModelVersion::new(5, 0))
         || name.contains("codex")
 }
 

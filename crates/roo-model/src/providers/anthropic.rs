@@ -115,7 +115,7 @@ impl HttpFormat for Messages {
     }
 
     fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
-        Some(document["data"].as_array()?.iter().filter_map(ListedModel::of_anthropic).collect())
+        Some(document["data"].as_array()?.iter().filter_map(ListedModel::from_anthropic).collect())
     }
 }
 

@@ -33,7 +33,7 @@ impl Claude {
         }
         let is_fable = ["fable", "mythos"].iter().any(|family| name.contains(family));
         let family = if is_fable { Family::Fable } else { Family::Other };
-        Some(Self { family, version: ModelVersion::of_claude(&name).unwrap_or(Self::UNNAMED) })
+        Some(Self { family, version: ModelVersion::parse_claude(&name).unwrap_or(Self::UNNAMED) })
     }
 
     /// Returns whether it is told how hard to try, and decides by itself how much to think: it takes neither a budget nor a

@@ -95,7 +95,7 @@ impl HttpFormat for GenerateContent {
     }
 
     fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
-        Some(document["models"].as_array()?.iter().filter_map(ListedModel::of_gemini).collect())
+        Some(document["models"].as_array()?.iter().filter_map(ListedModel::from_gemini).collect())
     }
 
     fn error_kind(&self, status: u16, body: &Value) -> Option<ModelErrorKind> {
@@ -105,14 +105,14 @@ impl HttpFormat for GenerateContent {
 
 /// Returns whether a model is older than Gemini 3: it takes a budget in place of a level, and calls without signatures.
 fn is_before_3(model: &str) -> bool {
-    ModelVersion::of_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 0))
+    ModelVersion::parse_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 0))
 }
 
 /// The budgets are those that Google gives for the effort levels of its OpenAI-compatible endpoint.
 fn thinking(model: &str, reasoning: Reasoning) -> Value {
     // Only small and older ones have less.
     let is_flash_before_3_6 = model.contains("flash")
-        && ModelVersion::of_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 6));
+        && ModelVersion::parse_gemini(model).is_some_and(|version| version < ModelVersion::new(3, 6));
     let least = if is_flash_before_3_6 || model.contains("flash-lite") { "MINIMAL" } else { "LOW" };
     // This one can't do without thinking.
     let least_budget = if model.contains("gemini-2.5-pro") { 128 } else { 0 };

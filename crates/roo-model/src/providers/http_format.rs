@@ -70,7 +70,7 @@ pub(super) trait HttpFormat: Send + Sync {
     /// The models in such a list; none for what is no list.
     fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
         let models = document["data"].as_array()?.iter();
-        Some(models.filter_map(ListedModel::of_openai).collect())
+        Some(models.filter_map(ListedModel::from_openai).collect())
     }
 
     /// The kind of a refusal that HTTP's status doesn't tell.

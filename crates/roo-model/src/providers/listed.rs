@@ -19,7 +19,7 @@ pub struct ListedModel {
 
 impl ListedModel {
     /// An entry of OpenAI's list, with what OpenRouter, vLLM, LiteLLM and llama.cpp add to it.
-    pub(super) fn of_openai(entry: &Value) -> Option<Self> {
+    pub(super) fn from_openai(entry: &Value) -> Option<Self> {
         let count = |values: &[&Value]| values.iter().find_map(|value| value.as_u64());
         Some(Self {
             id: entry["id"].as_str()?.to_owned(),
@@ -35,7 +35,7 @@ impl ListedModel {
     }
 
     /// An entry of Anthropic's list.
-    pub(super) fn of_anthropic(entry: &Value) -> Option<Self> {
+    pub(super) fn from_anthropic(entry: &Value) -> Option<Self> {
         let count = |value: &Value| value.as_u64().filter(|count| *count > 0);
         Some(Self {
             id: entry["id"].as_str()?.to_owned(),
@@ -46,7 +46,7 @@ impl ListedModel {
     }
 
     /// An entry of Gemini's list, if it answers `generateContent`.
-    pub(super) fn of_gemini(entry: &Value) -> Option<Self> {
+    pub(super) fn from_gemini(entry: &Value) -> Option<Self> {
         let methods = entry["supportedGenerationMethods"].as_array()?;
         if !methods.iter().any(|method| method == "generateContent") {
             return None;

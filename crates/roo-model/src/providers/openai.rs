@@ -106,14 +106,14 @@ fn tool(tool: ToolDeclaration) -> Value {
 ///
 /// Source: <https://developers.openai.com/api/docs/guides/latest-model>.
 pub(super) fn checks_conversation(model: &str) -> bool {
-    ModelVersion::of_gpt(model).is_some_and(|version| version >= ModelVersion::new(6, 2))
+    ModelVersion::parse_gpt(model).is_some_and(|version| version >= ModelVersion::new(6, 2))
 }
 
 /// OpenAI's reasoning models take no temperature and count their limit differently.
 pub(super) fn always_reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let series = name.split('-').next().unwrap_or(name);
-    ModelVersion::of_gpt(name).is_some_and(|version| version >= ModelVersion::new(5, 0))
+    ModelVersion::parse_gpt(name).is_some_and(|version| version >= ModelVersion::new(5, 0))
         || series
             .strip_prefix('o')
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -121,7 +121,7 @@ pub(super) fn always_reasons(model: &str) -> bool {
 
 /// The level of effort that a model of OpenAI's takes which is nearest to this one; for others, the level itself.
 pub(super) fn taken_effort(model: &str, level: Reasoning) -> Reasoning {
-    let Some(version) = ModelVersion::of_gpt(model) else {
+    let Some(version) = ModelVersion::parse_gpt(model) else {
         return if always_reasons(model) { level.clamp(Reasoning::Low, Reasoning::High) } else { level };
     };
     let is_before = |major, minor| version < ModelVersion::new(major, minor);

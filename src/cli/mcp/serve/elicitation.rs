@@ -25,7 +25,7 @@ pub(super) struct ClientUser {
 
 impl ClientUser {
     /// None if the client shows no forms.
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
+    pub(super) fn from_context(context: &RequestContext<RoleServer>) -> Option<Self> {
         let modes = context.peer.peer_info()?.capabilities.elicitation.clone()?;
         // A client that names no modes means forms.
         let shows_forms = modes.form.is_some() || modes.url.is_none();

@@ -122,7 +122,7 @@ impl RooServer {
         let requests = &self.requests;
         let limit = Duration::from_secs(timeout_s.unwrap_or(WAIT).min(MAX_WAIT_SECONDS));
         let task = requests.find(&id).await?;
-        let user = ClientUser::of(context).filter(|_| self.elicits && requests.is_own(&task));
+        let user = ClientUser::from_context(context).filter(|_| self.elicits && requests.is_own(&task));
         let mut asked: Option<String> = None;
         loop {
             let report = ProgressReport::wanted(context);

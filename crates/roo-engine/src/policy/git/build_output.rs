@@ -150,7 +150,7 @@ impl GitGuard {
         };
         if paths.iter().any(is_under_way) {
             let steps = before.content(&git.join(sequencer::STEPS)).unwrap_or_default().0;
-            let programs = Programs::of_steps(&String::from_utf8_lossy(&steps));
+            let programs = Programs::from_steps(&String::from_utf8_lossy(&steps));
             match programs.settle(git, store, &self.roots) {
                 Ok(removed) => outcome.withheld.extend(removed.into_iter().map(Into::into)),
                 Err(error) => outcome.failed.push((git.to_owned(), error.to_string())),

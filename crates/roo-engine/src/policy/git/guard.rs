@@ -176,7 +176,7 @@ impl GitGuard {
         guard.modules = guard.modules_now();
         guard.work_trees = guard.work_trees_now();
         for git in guard.all_directories() {
-            let programs = Programs::of(&git, roots);
+            let programs = Programs::read(&git, roots);
             if !programs.is_empty() {
                 guard.under_way.insert(git, programs);
             }
@@ -380,7 +380,7 @@ impl GitGuard {
                 because.push("objects/info/alternates".to_owned());
             }
         }
-        if !Programs::of(git, &self.roots).is_empty() {
+        if !Programs::read(git, &self.roots).is_empty() {
             because.push("an operation under way that runs a program".to_owned());
         }
         if !is_module {

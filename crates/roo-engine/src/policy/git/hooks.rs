@@ -33,7 +33,7 @@ impl HookDirectories {
             .map(stamped)
             .collect();
         for root in &roots {
-            let found = FoundHooks::of(root, &roots);
+            let found = FoundHooks::find(root, &roots);
             patterns.extend(found.directories.iter().filter_map(|hooks| pattern(hooks, root)));
             files.extend(found.files.into_iter().map(stamped));
         }
@@ -62,7 +62,7 @@ struct FoundHooks {
 }
 
 impl FoundHooks {
-    fn of(root: &Path, roots: &[PathBuf]) -> Self {
+    fn find(root: &Path, roots: &[PathBuf]) -> Self {
         let Some(top) = top_of(root) else { return Self::default() };
         // Without git nobody commits either.
         let Ok(configuration) = EffectiveConfiguration::read(root, roots) else { return Self::default() };
@@ -81,7 +81,7 @@ pub(in super::super) fn generated_hooks(roots: &[PathBuf]) -> Vec<PathBuf> {
         let is_inside = roots.iter().any(|root| hooks.starts_with(root) && hooks != root);
         ignored && is_inside && hooks.canonicalize().is_ok_and(|real| real == *hooks)
     };
-    let found = roots.iter().flat_map(|root| FoundHooks::of(root, roots).directories);
+    let found = roots.iter().flat_map(|root| FoundHooks::find(root, roots).directories);
     let found: BTreeSet<PathBuf> = found.filter(is_generated).collect();
     found.into_iter().collect()
 }

@@ -41,13 +41,13 @@ pub(super) struct Removed {
 
 impl Programs {
     /// Those of the operations that are under way in a git directory.
-    pub(super) fn of(git: &Path, roots: &[PathBuf]) -> Self {
-        let steps = Self::of_steps(&read(&git.join(STEPS)).unwrap_or_default());
+    pub(super) fn read(git: &Path, roots: &[PathBuf]) -> Self {
+        let steps = Self::from_steps(&read(&git.join(STEPS)).unwrap_or_default());
         Self { strategies: strategies(git, roots), ..steps }
     }
 
     /// Those of a rebase that had these steps.
-    pub(super) fn of_steps(steps: &str) -> Self {
+    pub(super) fn from_steps(steps: &str) -> Self {
         Self { steps: steps.lines().filter_map(program).map(str::to_owned).collect(), ..Self::default() }
     }
 
@@ -155,7 +155,7 @@ mod tests {
         fs::create_dir_all(git.join("sequencer")).unwrap();
         fs::write(git.join(STEPS), "exec make test\npick 1 one\n").unwrap();
         fs::write(git.join(STRATEGY), "ort\n").unwrap();
-        let before = Programs::of(&git, &[]);
+        let before = Programs::read(&git, &[]);
         assert!(!before.is_empty());
         fs::write(git.join(STEPS), "pick 1 one\nexec make test\nx evil\npick 2 \u{e9}").unwrap();
         fs::write(git.join(STRATEGY), "../../evil\n").unwrap();
