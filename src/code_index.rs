@@ -29,7 +29,7 @@ pub(crate) fn code_index(parts: &WorkspaceParts) -> CodeIndex {
     CodeIndex::new(Arc::clone(&parts.workspace), directory, Arc::new(move || configured.embedder()))
 }
 
-/// Finds the embedder that the user's settings name, anew for each use: they may change while the program runs.
+/// Finds the embedder that the user's settings name, for each use: they may change while the program runs.
 struct ConfiguredEmbedder {
     settings: Arc<dyn SettingsSource>,
     /// The last one, so that its connection is used again.

@@ -69,7 +69,7 @@ impl Configured {
         let file = loading.add(file, before.file.as_ref());
         let options = loading.add(options, before.options.as_ref());
         let Loading { used, mut settings, mut warnings, unused, mut errors, mut missing } = loading;
-        // What a client tells of itself was negotiated; it makes no difference to agents, nor to who shares their engine.
+        // What a client tells of itself was negotiated; it makes no difference to agents, nor to whoever shares their engine.
         (settings.protocol_version, settings.document_save, settings.code_ask) = (None, false, false);
         warnings.extend(used.iter().flat_map(command::problems));
         warnings.extend(unused);
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(written.live.settings().auto_approve.execute.deny, [["rm"]]);
         // Nobody is told of a problem.
         assert_eq!(*changes.borrow(), 0);
-        // Who has written it knows that it is whole.
+        // Whoever has written it knows that it is whole.
         written.write("");
         written.live.read_whole();
         assert!(written.live.settings().auto_approve.execute.deny.is_empty());

@@ -153,7 +153,7 @@ impl Client {
     }
 }
 
-/// Returns whether a request has no answer because the connection is over. Who has gone has answered nothing.
+/// Returns whether a request has no answer because the connection is over. Whoever has gone has answered nothing.
 fn is_over(error: &Error) -> bool {
     is_incoming_transport_closed(error) || is_connection_terminated(error)
 }

@@ -104,7 +104,7 @@ async fn serve(
     if tokio::time::timeout(GRACE, server.workspaces.stop()).await.is_err() {
         tracing::warn!("requests did not stop in time");
     }
-    // Each has its own, short time; what is deaf is killed.
+    // Each has its own, short time; what does not react is killed.
     server.workspaces.end_servers().await;
 }
 

@@ -68,7 +68,7 @@ pub(super) enum Subcommand {
     Demo(Demo),
     /// List, show, resume and export tasks
     Tasks(Tasks),
-    /// Derive a request anew from what its log recorded, and say the first difference
+    /// Derive a request again from what its log recorded, and say the first difference
     ///
     /// Nothing is written or run, and no model is asked, but by the fork that `--from` goes on in. It fails when there is
     /// a difference.
@@ -639,7 +639,7 @@ pub(super) enum TasksCommand {
     ///
     /// What is kept of it is taken over from its earlier path, beside what it has by now: requests, the trace, standing rules,
     /// accepted intents, and what was withheld. A terminal asks first. What was trusted is not taken over: trust the workspace
-    /// anew.
+    /// again.
     Adopt {
         /// The directory that the workspace was in. When left out, those are listed that had tasks and are gone.
         directory: Option<PathBuf>,

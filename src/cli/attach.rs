@@ -109,7 +109,7 @@ pub(super) async fn attach(common: Common, attach: Attach, notices: &Notices) ->
     }
 }
 
-/// Why a request is followed no more.
+/// Why a request is no longer followed.
 enum Left {
     /// It has ended.
     Ended(Ending),

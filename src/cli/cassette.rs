@@ -140,8 +140,8 @@ fn check_file(player: &PlayContext<'_>, file: &Path, update: bool) -> Result<(St
         return Ok((format!("{text}{name}: updated\n"), true));
     }
     let hint = match (is_fatal, update) {
-        (true, true) => "it was not updated, record it anew",
-        (true, false) => "record it anew if that is meant",
+        (true, true) => "it was not updated, record it again",
+        (true, false) => "record it again if that is meant",
         (false, _) => "--update takes them over if they are meant",
     };
     Ok((format!("{text}{name}: {}; {hint}\n", counted(count, "difference")), false))
@@ -222,7 +222,7 @@ fn read(file: &Path) -> Result<Cassette, CliError> {
     if cassette.is_of_this_version() {
         return Ok(cassette);
     }
-    Err(CliError::Other(format!("the cassette {name} is of another version; record it anew")))
+    Err(CliError::Other(format!("the cassette {name} is of another version; record it again")))
 }
 
 fn as_text(cassette: &Cassette) -> Result<String, CliError> {

@@ -367,7 +367,7 @@ fn check_browser(settings: &BrowserSettings, folder: &Path, report: &mut Report)
     let search = std::env::var_os("PATH").unwrap_or_default();
     match roo_browser::find_program(settings.program.as_deref(), &search, &[folder.to_owned()]) {
         Ok(program) => report.good("browser", &program.display().to_string()),
-        // Who names one wants it.
+        // Whoever names one wants it.
         Err(reason) if settings.program.is_some() => report.bad("browser", &reason),
         Err(reason) => report.note("browser", &reason),
     }

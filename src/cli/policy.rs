@@ -387,7 +387,7 @@ impl Asker<'_> {
     }
 }
 
-/// At once, for who asks line by line.
+/// At once, for whoever asks line by line.
 fn print(text: &str) -> Result<(), CliError> {
     let mut out = terminal::stdout();
     out.write_all(text.as_bytes())?;

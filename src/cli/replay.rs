@@ -1,4 +1,4 @@
-//! `roo-lsp replay`: a request derived anew from what its log recorded, and compared with it.
+//! `roo-lsp replay`: a request derived again from what its log recorded, and compared with it.
 
 use std::io::Write as _;
 use std::sync::Arc;

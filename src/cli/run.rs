@@ -139,7 +139,7 @@ pub(super) fn prompt_of(run: &Run) -> Result<String, CliError> {
 }
 
 /// Lets no agents loose on a home directory because somebody forgot to go into a project: on a terminal it asks, elsewhere
-/// it refuses. Who names the directory means it, and is told what that is.
+/// it refuses. Whoever names the directory means it, and is told what that is.
 pub(super) fn confirm_wide_folder(
     context: &SessionContext,
     is_named: bool,
@@ -376,7 +376,7 @@ impl Viewer {
         self.footer.is_some() && self.transcript.is_at_work() && !self.transcript.is_open()
     }
 
-    /// Draws the clock at the bottom anew.
+    /// Draws the clock at the bottom again.
     fn tick(&mut self, now: i64) -> io::Result<()> {
         self.now = now;
         self.print("", true)
@@ -411,7 +411,7 @@ impl Viewer {
         }
     }
 
-    /// Prints above the tree at the bottom, which is drawn anew if it changed.
+    /// Prints above the tree at the bottom, which is redrawn if it changed.
     fn print(&mut self, text: &str, tree_changed: bool) -> io::Result<()> {
         if text.is_empty() && !tree_changed {
             return Ok(());

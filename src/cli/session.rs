@@ -220,7 +220,7 @@ impl SessionContext {
     pub(super) fn customization_at_work(&self) -> Result<Arc<Customization>, CliError> {
         let customization = self.customization()?;
         let fault = customization.hooks_fault();
-        // That one is told as the reason why nothing runs.
+        // That one is reported as the reason why nothing runs.
         let problems = customization.problems().into_iter().filter(|problem| Some(problem) != fault.as_ref());
         let problems: Vec<_> = problems.chain(self.intents()?.problems()).collect();
         for problem in problems.iter().take(PROBLEMS) {

@@ -318,7 +318,7 @@ impl TerminalTranscript {
             Update::Switched { .. } => {}
             Update::Warning { reason } => self.line(text, "31", "!", reason),
             Update::Recovered => self.line(text, "32", "·", RECOVERED),
-            // Told by what follows from it, or not of interest to who only watches.
+            // Told by what follows from it, or not of interest to whoever only watches.
             Update::Silent
             | Update::Tree
             | Update::MessageGrows { .. }

@@ -305,7 +305,7 @@ impl ClientState {
         Some(Routed::ToEditor(body))
     }
 
-    /// Events of these numbers have come. Who follows all requests gets those of one by that subscription too until its own has
+    /// Events of these numbers have come. Whoever follows all requests gets those of one by that subscription too until its own has
     /// begun, which the next daemon may see to in either order.
     fn arrival(&self, root: &TaskId, numbers: RangeInclusive<u64>) -> Arrival {
         match self.cursors.get(root) {

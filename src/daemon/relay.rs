@@ -67,7 +67,7 @@ pub(crate) async fn relay(
 }
 
 /// Relays between a stream of this process and the daemon of this environment, which is started if need be, until either ends.
-/// Whoever is at the other end of the stream connects anew.
+/// Whoever is at the other end of the stream connects again.
 ///
 /// # Errors
 /// [`ConnectionError`] if no daemon serves it, or the connection broke.

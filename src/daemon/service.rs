@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// Time between two looks whether clients can find the daemon. A login session that ends takes the runtime directory away, and
 /// a watch of it ends with it.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time limit for the lock at a place that was made anew.
+/// Time limit for the lock at a place that was recreated.
 const RELOCK_DEADLINE: Duration = Duration::from_secs(1);
 /// Shortest time between two reports to a client that watches.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);

@@ -455,8 +455,8 @@ impl Requests {
         }
     }
 
-    /// Returns whether a request has ended, lives no more, and all of it is told. It is no longer followed then: whoever goes on with
-    /// it opens it again, and has it followed anew.
+    /// Returns whether a request has ended, is no longer live, and all of it is told. It is no longer followed then: whoever goes on with
+    /// it opens it again, and has it followed again.
     async fn is_over(&self, task: &TaskId, followed: &RooFollower) -> bool {
         let _steering = self.steering.lock().await;
         // What is followed may be a little behind.

@@ -156,7 +156,7 @@ impl Logins {
     }
 
     /// The logins to servers of this name, those of the user's and of this workspace folder: also of servers that have another
-    /// address now, or are configured no more. Reads the disk.
+    /// address now, or are no longer configured. Reads the disk.
     ///
     /// # Errors
     /// The directory can't be read.

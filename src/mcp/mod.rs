@@ -249,7 +249,7 @@ impl McpServers {
         loop {
             let status = statuses.borrow_and_update().get(server).cloned();
             match status {
-                // Again where it was configured anew meanwhile.
+                // Also where its configuration changed meanwhile.
                 Some(ServerStatus::NotStarted) => self.hub.start(server).await,
                 Some(ServerStatus::Starting) => {}
                 Some(failed) if !was_tried && failed.starts_when_called() => {

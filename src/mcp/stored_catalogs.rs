@@ -158,7 +158,7 @@ impl StoredCatalogs {
             }
         }
         let lock = self.file.lock()?;
-        // A damaged file begins anew.
+        // A damaged file starts over.
         let mut stored = read(&self.file).unwrap_or_default();
         stored.extend(found);
         {

@@ -367,7 +367,7 @@ impl TaskRecord {
         };
         let mut told = ClineMessage::new(0, kind, Some(message.text.clone()));
         told.images.clone_from(&message.images);
-        // What was told while it was written is complete now. Who did not see that gets the same.
+        // What was told while it was written is complete now. Whoever did not see that gets the same.
         told.partial = (partial && self.times.block_time(&message.id).is_some()).then_some(false);
         match message.kind {
             LoggedKind::Say(LoggedSay::CheckpointSaved) => {

@@ -54,7 +54,7 @@ pub(super) fn answer(negotiated: &Negotiated) -> InitializeResult {
         workspace: Some(WorkspaceServerCapabilities {
             workspace_folders: Some(WorkspaceFoldersServerCapabilities {
                 supported: Some(true),
-                // To say that the server has to be started anew for them.
+                // To say that the server has to be restarted for them.
                 change_notifications: Some(OneOf::Left(true)),
             }),
             file_operations: None,

@@ -217,7 +217,7 @@ impl UserPrompt {
             }
             Self::Question(_, question) => {
                 let labels = question.suggestions.iter().map(Suggestion::label);
-                // An editor may not have the room for all of it, and the task document has.
+                // An editor may not have enough space for all of it, and the task document has.
                 match is_long(question) {
                     true => (SHOW_TASK, std::iter::once(LATER.to_owned()).chain(labels).collect()),
                     false => (LATER, labels.collect()),
@@ -493,7 +493,7 @@ impl Delivery {
         });
     }
 
-    /// This question is no more.
+    /// This question is gone.
     fn settle(&mut self, id: &str) {
         self.waiting.retain(|asked| asked.id() != id);
         self.told.remove(id);

@@ -41,7 +41,7 @@ pub async fn serve_stdio(
     if tokio::time::timeout(GRACE, session.stop_tasks()).await.is_err() {
         tracing::warn!("tasks did not stop in time");
     }
-    // Each has its own, short time; what is deaf is killed.
+    // Each has its own, short time; what does not react is killed.
     session.end_servers().await;
     Ok(exit_code(&session))
 }

@@ -102,7 +102,7 @@ pub(super) fn hunks(text: &str) -> Vec<ShownHunk<'_>> {
     heads.map(|(at, id)| ShownHunk::new(id, section(&lines[at + 1..]))).collect()
 }
 
-/// The lines of a hunk at the begin of these.
+/// The lines of a hunk at the beginning of these.
 fn section<'a, 't>(lines: &'a [&'t str]) -> &'a [&'t str] {
     let ends = |line: &&str| line.starts_with("@@ ") || line.starts_with(FILE_HEAD);
     &lines[..lines.iter().position(ends).unwrap_or(lines.len())]

@@ -65,7 +65,7 @@ pub(super) struct Session {
     told_settings: Mutex<ToldSettings>,
     /// When the client was last found to give no answer about its settings.
     unanswered: Mutex<Option<Instant>>,
-    /// Held while the client is asked for its settings anew.
+    /// Held while the client is asked for its settings again.
     asking: tokio::sync::Mutex<()>,
     /// The number of times that they changed.
     changes: AtomicU64,
@@ -213,7 +213,7 @@ impl Session {
                 };
                 let (services, membership) = shared.join(opening(Arc::default(), None), attached).await?;
                 let mut place = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-                // Who has gone meanwhile leaves at once.
+                // Whoever has gone meanwhile leaves at once.
                 *place = (!self.ended.is_cancelled()).then_some(membership);
                 drop(place);
                 services
@@ -263,7 +263,7 @@ impl Session {
         }
     }
 
-    /// Shows the user a message, whole: what it says last, such as what to run next, may be what they need. Who puts a long
+    /// Shows the user a message, whole: what it says last, such as what to run next, may be what they need. Whoever puts a long
     /// text into it cuts that to [`MESSAGE`].
     pub(super) async fn tell(&self, kind: MessageType, message: &str) {
         self.client.show_message(kind, one_line(&format!("roo: {message}"), usize::MAX)).await;

@@ -294,7 +294,7 @@ impl SharedEngines {
         }
     }
 
-    /// Goes on with the requests that were left in this engine, if its user wants that, and that have not ended since. Who looks
+    /// Goes on with the requests that were left in this engine, if its user wants that, and that have not ended since. Whoever looks
     /// at one of the others finds it interrupted.
     async fn resume_in(&self, engine: &EngineKey, services: &WorkspaceServices) {
         let resumes = services.settings.newest().settings.daemon.resume_after_crash;
@@ -620,7 +620,7 @@ impl SharedEngine {
                 "requests did not stop in time; their last actions may be missing from their logs"
             );
         }
-        // Each has its own, short time; what is deaf is killed.
+        // Each has its own, short time; what does not react is killed.
         self.services.engine.end_servers().await;
     }
 }

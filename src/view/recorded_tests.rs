@@ -1,5 +1,5 @@
 //! The recorded requests in `tests/fixtures/events`, folded by the view. What is to be seen of them is in the files beside
-//! them, by which the editors' clients are tested too. `UPDATE_EVENTS=1 cargo test --lib view::recorded_tests` writes those anew.
+//! them, by which the editors' clients are tested too. `UPDATE_EVENTS=1 cargo test --lib view::recorded_tests` writes those again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

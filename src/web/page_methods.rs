@@ -84,7 +84,7 @@ pub(super) enum FromPage {
 }
 
 impl FromPage {
-    /// Reads what a page says. What is passed on is written anew, so that both sides read the same.
+    /// Reads what a page says. What is passed on is rewritten, so that both sides read the same.
     pub(super) fn read(text: &str) -> Self {
         let Ok(request) = serde_json::from_str::<PageRequest>(text) else { return Self::Invalid };
         let PageRequest { jsonrpc, id, method, params } = request;

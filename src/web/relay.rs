@@ -28,7 +28,7 @@ pub(crate) type Connect = Arc<dyn Fn(DuplexStream) -> BoxFuture<'static, ()> + S
 const CLIENT: &str = "Browser";
 /// Bytes that are on the way between a page and its server.
 const PIPE: usize = 64 * 1024;
-/// Messages that wait for their reader. Who sends more waits.
+/// Messages that wait for their reader. Whoever sends more waits.
 const QUEUE: usize = 16;
 /// Time limit for a page to be told why it is let go.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);

@@ -258,7 +258,7 @@ fn a_request_without_a_recorded_answer_ends_the_play() {
     let (told, same) = check(&project, &["--update"]);
     assert!(!same);
     assert!(told.contains("request 2 to the model has no recorded answer\n"), "{told}");
-    assert!(told.ends_with("; it was not updated, record it anew\n"), "{told}");
+    assert!(told.ends_with("; it was not updated, record it again\n"), "{told}");
     assert_eq!(project.read(FILE), short);
 }
 

@@ -218,7 +218,7 @@ fn where_there_can_be_no_other_daemon_the_user_is_told_why() {
         });
         found.collect::<Vec<u64>>()[0]
     };
-    // As an update that makes the folder anew, and leaves it to everybody.
+    // As an update that makes the folder again, and leaves it to everybody.
     fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     signal(process, "-KILL");
     let told = editor.message("the daemon has ended")["message"].as_str().unwrap().to_owned();

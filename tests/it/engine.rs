@@ -515,7 +515,7 @@ mod wire {
         messages
     }
 
-    /// Also after a question, a message to the completed request, and another one to a server that was started anew.
+    /// Also after a question, a message to the completed request, and another one to a server that was restarted.
     #[tokio::test]
     async fn a_model_that_checks_what_came_before_finds_it_unchanged() {
         let (provider, protocol) = FORMATS[0];

@@ -482,7 +482,7 @@ fn a_server_that_may_has_the_model_write_a_text_once_the_user_has_seen_what_it_a
     }
     client.state("completed");
     client.shut_down();
-    // What is recorded of it is enough to derive the request anew.
+    // What is recorded of it is enough to derive the request again.
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_roo-lsp"));
     command.args(["replay", task.as_str()]).current_dir(home.work(""));
     let directories = [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("HOME", "")];

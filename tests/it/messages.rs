@@ -2,7 +2,7 @@
 //! change of wording is seen in review: errors, diagnostics, refusals, titles and notes of approvals. The lists are found
 //! in the source by the places where messages are made; `{…}` stands for what is filled in. What models are given to read
 //! (prompts, results of tools, replies, reminders) is listed in the same way, by the files that write it.
-//! `INSTA_UPDATE=always cargo test --test it messages` writes the lists anew.
+//! `INSTA_UPDATE=always cargo test --test it messages` writes the lists again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

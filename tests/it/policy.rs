@@ -379,5 +379,5 @@ fn standing_rules_of_a_workspace_allow_nothing_in_another_directory_at_its_path(
     let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
     assert!(doctor.contains("1 standing rule has no effect, because"), "{doctor}");
     allow();
-    assert_eq!(check(&project, &["--command", "make all"]).1, 0, "made anew");
+    assert_eq!(check(&project, &["--command", "make all"]).1, 0, "made again");
 }

@@ -1,5 +1,5 @@
 //! The recorded requests in `tests/fixtures/events`, by which every front end is tested: what the real server tells a
-//! client of them is as it was recorded. `UPDATE_EVENTS=1 cargo test --test it recorded_events` records them anew.
+//! client of them is as it was recorded. `UPDATE_EVENTS=1 cargo test --test it recorded_events` records them again.
 //!
 //! A recording is one `roo/event` a line. Ids, times, digests and paths are replaced by fixed ones. Running text and trees
 //! come when the clock says so, which is why only the numbered events are compared.

@@ -1,4 +1,4 @@
-//! The schemas in `schemas/` are those of the types. `UPDATE_SCHEMAS=1 cargo test` writes them anew.
+//! The schemas in `schemas/` are those of the types. `UPDATE_SCHEMAS=1 cargo test` rewrites them.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The project's private words stay gone from what others read: documentation, messages, and the names of modules and
-//! types. Each pattern names one word in the sense that was private, so that its ordinary uses need no exception.
+//! The project's private words stay gone from what others read: documentation, messages, comments, and the names of modules
+//! and types. Each pattern names one word in the sense that was private, so that its ordinary uses need no exception.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,19 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\b(?:the|its|whose) surroundings\b", "context, environment"),
     (r"\baftermath\b", "effects"),
     (r"\bmeans nothing here\b", "unknown key, ignored"),
-    (r"\buntil (?:it|that|this) is mended\b", "until it is fixed"),
+    (r"\bmend(?:s|ed|ing)?\b", "fix, repair"),
     (r"\bstands? still\b", "is paused"),
     (r"\b(?:kept|held|holds?) back\b", "withheld, reserved"),
     (r"\b(?:is|are) told (?:as|with the)\b", "is shown as, is reported with"),
     (r"\btaken back\b", "undone, revoked, removed"),
     (r"\bfor ever\b", "forever"),
+    (r"\banew\b", "again, recreate, restart, from the beginning"),
+    (r"\b(?:takes?|taken|took) down\b", "record"),
+    (r"\bthe begin\b", "the beginning, the start"),
+    (r"\bat the least\b", "at least"),
+    (r"\blikest\b", "most similar"),
+    (r"\bslips? of the hand\b", "typo"),
+    (r"\bhinders?\b", "prevent, block"),
     (r"\bthe story of a (?:run|request)\b", "output, transcript"),
     (r"\blies? behind (?:a link|one)\b", "goes through a symlink"),
     (r"\bSay something to\b", "Message the agent"),
@@ -48,7 +55,7 @@ const MODULES: &[&str] = &[
 /// Names that no type may have.
 const TYPES: &str = r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Aftermath|Asking|Deed|Grounds|Heard|House|Judged|Judgement|Kin|Mail|Room|Said|Scene|Setting|Storey|Story|Surroundings)\b";
 
-/// Text of a file that others see: all of a page, the string literals of code, and the documentation in Rust's.
+/// Text of a file that others see: all of a page, and the string literals and comments of code.
 fn shown(name: &str, text: &str) -> String {
     let literal = match name.rsplit('.').next() {
         Some("rs") => r#""(?:[^"\\]|\\.)*""#,
@@ -63,16 +70,15 @@ fn shown(name: &str, text: &str) -> String {
         .collect();
     let literals = Regex::new(&format!("(?s){literal}")).unwrap();
     let mut texts: Vec<&str> = literals.find_iter(&code).map(|found| found.as_str()).collect();
-    if name.ends_with(".rs") {
-        texts.extend(production.lines().filter_map(documentation));
-    }
+    texts.extend(production.lines().filter_map(comment));
     texts.join("\n")
 }
 
-/// The text of a line of documentation.
-fn documentation(line: &str) -> Option<&str> {
+/// The text of a line that is a comment or documentation.
+fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
+    let markers = ["///", "//!", "//", "---", "--", "/**", "* "];
+    markers.into_iter().find_map(|marker| line.strip_prefix(marker))
 }
 
 /// The private words of a file, each with what to write instead.
@@ -157,6 +163,9 @@ fn private_words_are_found_where_others_read_them() {
         ("src/cli/story.rs", "//! Lines for a terminal."),
         ("src/a.rs", "/// Returns whether the task stands\n/// still.\nfn is_paused() {}"),
         ("src/a.rs", "//! Text that is held back."),
+        ("src/a.rs", "fn f() {\n    // The task stands still until\n    // that is mended.\n}"),
+        ("editors/a/b.ts", "  /** The server is started anew. */"),
+        ("editors/a/b.lua", "--- Text from the begin of a line."),
         ("crates/roo-text/src/several.rs", "//! Several edits."),
         ("crates/roo-text/src/aftermath/mod.rs", "//! Effects."),
     ] {
@@ -165,7 +174,7 @@ fn private_words_are_found_where_others_read_them() {
     for (name, text) in [
         ("docs/src/a.md", "In order to make room, several files are written outside of the workspace."),
         ("docs/src/a.md", "The kept background stands for good measure."),
-        ("src/a.rs", "// The task stands still until that is mended.\nstruct Settings;"),
+        ("src/a.rs", "// Recommended: amend the beginning, at least.\nstruct Settings;"),
         ("src/a.rs", "let deed = house(room);"),
     ] {
         assert_eq!(private_words(name, text), Vec::<String>::new());

@@ -241,7 +241,7 @@ impl Browser {
         }
     }
 
-    /// Says whether the next dialog of a page that asks something is accepted. It holds until it is said anew.
+    /// Says whether the next dialog of a page that asks something is accepted. It holds until it is said again.
     pub fn accept_next_dialog(&self, accepts: bool) {
         self.state().accepts_dialog = accepts;
     }

@@ -55,7 +55,7 @@ const ARGUMENTS: &[&str] = &[
     "--use-mock-keychain",
     "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,DialMediaRouteProvider,\
      MediaRouter,OptimizationHints,Translate,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",
-    // What the network of a sandbox doesn't hold back by itself.
+    // What the network of a sandbox doesn't block by itself.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 ];
 

@@ -47,7 +47,7 @@ pub(crate) struct State {
     opening: u32,
     /// True if the next dialog that asks something is accepted.
     pub(crate) accepts_dialog: bool,
-    /// Changes of what is loading, for who waits for the end of it.
+    /// Changes of what is loading, for whoever waits for the end of it.
     pub(crate) changes: u64,
 }
 

@@ -226,7 +226,7 @@ impl WorkspaceDirectory {
     }
 }
 
-/// Returns whether an entry of a directory that was adopted is needed no more.
+/// Returns whether an entry of a directory that was adopted is no longer needed.
 fn is_removed(name: &str) -> bool {
     REMOVED.contains(&name)
         || name.ends_with(LOCK)

@@ -33,7 +33,7 @@ impl DirectoryIdentity {
     }
 
     /// Returns whether both are of one directory, as far as both tell. The number of a device may be another one after the
-    /// file system was mounted anew, so it only counts where nothing tells when the directory was created.
+    /// file system was remounted, so it only counts where nothing tells when the directory was created.
     pub fn is_same(self, other: Self) -> bool {
         let is_of_one_time = match (self.created, other.created) {
             (Some(one), Some(other)) => one == other,

@@ -428,7 +428,7 @@ impl<'a> Part<'a> {
         self.shapes.iter().flat_map(|shape| shape.list("required")).filter_map(Value::as_str)
     }
 
-    /// Compares a value with the declaration: keys, types and bounds. Which texts are allowed is for who reads them: they
+    /// Compares a value with the declaration: keys, types and bounds. Which texts are allowed is up to whoever reads them: they
     /// may have other names. Values of the type `inner` and lists of them are not looked into.
     pub(crate) fn mismatches(&self, value: &Value, inner: Option<&str>) -> Vec<Mismatch> {
         let mut found = Vec::new();

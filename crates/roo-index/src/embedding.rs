@@ -100,7 +100,7 @@ impl WaitingTexts {
 }
 
 impl Embedding {
-    /// Makes vectors until all texts have one, or until `interrupted` completes, which is awaited anew for each request.
+    /// Makes vectors until all texts have one, or until `interrupted` completes, which is awaited for each request.
     pub(crate) fn run<F: Future<Output = ()>>(
         &mut self,
         context: &EmbeddingContext<'_>,

@@ -219,7 +219,7 @@ impl Passes {
         });
     }
 
-    /// Ends what runs. Who still waits for a pass gets the reason.
+    /// Ends what runs. Whoever still waits for a pass gets the reason.
     fn finish(&self, state: &mut State, fault: Option<StoreError>) {
         (state.stage, state.mask) = (Stage::Idle, None);
         let wanted = *self.wanted.borrow();

@@ -1,7 +1,7 @@
 //! The index on disk: one SQLite database for a workspace, in its part of the state directory.
 //!
 //! It has words and places, never the text of a file: that is read from the file when it is shown. It is a cache, so a
-//! database that is damaged or from another version is removed. Each use opens it anew, as another process may have
+//! database that is damaged or from another version is removed. Each use opens it again, as another process may have
 //! replaced it; who writes holds [`BuildLock`].
 
 use std::collections::{HashMap, HashSet};

@@ -185,7 +185,7 @@ impl Connection {
                 return false;
             };
             sleep(settle).await;
-            // A check that is begun anew ends first.
+            // A check that is restarted ends first.
             if activity.borrow().checks == known {
                 return true;
             }

@@ -428,7 +428,7 @@ impl Opening<'_> {
                     .custom_headers(headers);
                 config.max_json_response_size = MESSAGE;
                 config.max_sse_event_size = MESSAGE;
-                // A call is never repeated; a session that expired is opened anew by the hub.
+                // A call is never repeated; a session that expired is reopened by the hub.
                 config.reinit_on_expired_session = false;
                 self.shake_hands(StreamableHttpClientTransport::with_client(client, config)).await
             }

@@ -257,7 +257,7 @@ impl Hub {
             self.servers().get(server).and_then(|entry| Some(entry.actor.as_ref()?.commands.clone()));
         if let Some(commands) = commands.filter(|_| waits) {
             let (done, begun) = oneshot::channel();
-            // It may have been configured anew meanwhile.
+            // Its configuration may have changed meanwhile.
             if commands.send(Command::Start(done)).await.is_ok() {
                 let _ = begun.await;
             }

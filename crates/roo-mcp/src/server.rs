@@ -87,7 +87,7 @@ impl ServerActor {
                 handshake: Handshake::default(),
             };
             state.run().await;
-            // Who was sending at the end has its command in here all the same, and would wait for the answer.
+            // Whoever was sending at the end has its command in here all the same, and would wait for the answer.
             state.commands.close();
             while state.commands.recv().await.is_some() {}
         });
@@ -109,7 +109,7 @@ struct State {
 enum Over {
     /// It is to end.
     Cancelled,
-    /// It is to begin anew.
+    /// It is to start over.
     Restart(oneshot::Sender<()>),
     /// It failed.
     Failed(ServerFault),

@@ -60,7 +60,7 @@ pub enum Event {
         emoji: String,
     },
     /// The request is a fork: all events up to here are those of another request, with its own ids. What they left open
-    /// ends with the next ones, and totals begin anew.
+    /// ends with the next ones, and totals start over.
     #[serde(rename = "task.forked")]
     TaskForked {
         /// The fork's id for people.

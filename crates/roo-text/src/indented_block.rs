@@ -93,7 +93,7 @@ fn is_header(line: &str) -> bool {
         .any(|begin| line.trim_start().starts_with(begin))
 }
 
-/// Returns whether a deeper line follows, so that this one is the begin of the next block and not the end of the last one.
+/// Returns whether a deeper line follows, so that this one is the beginning of the next block and not the end of the last one.
 fn begins_block(depths: &[usize], lines: &[&str], line: usize) -> bool {
     let closes =
         lines[line].trim_start().starts_with(['}', ')', ']']) || lines[line].trim_start().starts_with("end");

@@ -2,7 +2,7 @@
 
 use rapidfuzz::distance::osa;
 
-/// The longest word that is compared, in bytes: what is longer is no slip of the hand.
+/// The longest word that is compared, in bytes: what is longer is no typo.
 const MAX_WORD_BYTES: usize = 64;
 
 /// The known word that `written` nearly is: one slip away, in a longer word two with the same first letter; `-`,

@@ -98,7 +98,7 @@ pub(super) struct AppendedLines<'a> {
     pub(super) last: u64,
 }
 
-/// The newest records, for a copy that is written anew.
+/// The newest records, for a copy that is rewritten.
 pub(super) struct NewestLines {
     /// The number of the first one.
     pub(super) first: u64,
@@ -178,7 +178,7 @@ impl Projection {
     }
 
     /// Appends lines to the copy. If it was changed, lacks records, as after a crash or on a full disk, or is too long,
-    /// it is written anew with the newest records, up to half of its limit.
+    /// it is rewritten with the newest records, up to half of its limit.
     pub(super) fn append(
         &self,
         known: Option<Projected>,
@@ -194,7 +194,7 @@ impl Projection {
             if same && known.length + lines.bytes.len() as u64 <= self.limit {
                 let mut file = file;
                 if let Err(error) = file.write_all(lines.bytes) {
-                    // A torn line has to go; if it stays, the next append writes the copy anew.
+                    // A torn line has to go; if it stays, the next append rewrites the copy.
                     let _ = file.set_len(known.length);
                     return Err(failed(error));
                 }

@@ -455,7 +455,7 @@ impl VerifyWalk {
         let after = |fact: VerifiedLink| ahead().filter(move |next| next.seq == fact.seq + 1);
         let is_followed = |fact: VerifiedLink| after(fact).any(|next| next.prev == fact.hash);
         // Known to be another one: a single line that does not belong, or, with those that follow it, a
-        // history that was written anew.
+        // history that was rewritten.
         if known.is_some_and(|known| !is_followed(fact) || ahead().any(|next| next.hash == *known)) {
             return false;
         }

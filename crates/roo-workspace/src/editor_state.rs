@@ -285,7 +285,7 @@ fn from_one(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX).saturating_add(1)
 }
 
-/// The lines of a range; one that ends at the begin of a line does not reach into it.
+/// The lines of a range; one that ends at the beginning of a line does not reach into it.
 fn lines(range: Range) -> LineRange {
     let last = if range.end.character == 0 { range.end.line.saturating_sub(1) } else { range.end.line };
     LineRange { start: from_one(range.start.line), end: from_one(last.max(range.start.line)) }
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn diagnostics_come_worst_first_and_go_when_they_are_mended() {
+    fn diagnostics_come_worst_first_and_go_when_they_are_fixed() {
         let fixture = Fixture::new(&[("a.rs", ""), ("b.rs", "")]);
         assert_eq!(fixture.workspace.diagnostics(), None, "nobody reports");
         fixture.report("a.rs", vec![wrong(Severity::Hint, at(0, 0), "shorter")]);

@@ -104,7 +104,7 @@ case('what the user has changed since stays, or gets conflict markers', function
   editor:quit()
 end)
 
-case('a message is written anew, and the task goes on from there with the files as they were', function()
+case('a message is rewritten, and the task goes on from there with the files as they were', function()
   local editor = begin()
   editor:command('Roo open')
   editor:lua([[vim.fn.search('» Change it')]])

@@ -185,7 +185,7 @@ case('keys of the user come back, what is undecided stays open, and the float an
   editor:press('q')
   equal(editor:lua([[return vim.fn.maparg('a', 'n')]]), 'ggdd')
   equal(editor:lua([[return vim.bo.modifiable]]), true)
-  -- Later it begins anew.
+  -- Later it starts over.
   editor:command('Roo review')
   drawn(editor, 'Edit poem.txt · change 1 of 3')
   editor:press('d')

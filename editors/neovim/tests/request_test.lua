@@ -136,7 +136,7 @@ case('what was being written when the server ended is forgotten, what was closed
   })
   request:forget_live()
   equal(request:text(), { 't — code, running', '', 'closed' })
-  -- It is written once more, from the begin.
+  -- It is written once more, from the beginning.
   feed(request, { { delta('r2.b0', 0, 'again') } })
   equal(request:text()[5], 'again')
   same(request)
@@ -156,7 +156,7 @@ local function running()
   return request
 end
 
-case('output has its place: what is told again after attaching anew is known', function()
+case('output has its place: what is told again after attaching again is known', function()
   local request = running()
   same(request)
   feed(request, { { output(0, 'one\ntw') }, { output(6, 'o\n') }, { output(8, 'three') } })

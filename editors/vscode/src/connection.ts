@@ -30,7 +30,7 @@ export interface Handlers {
   readonly mcpChanged: (params: McpListResult) => void;
   /** Other settings count from now on. */
   readonly settingsChanged: () => void;
-  /** The server runs; also after it was started anew. */
+  /** The server runs; also after it was restarted. */
   readonly ready: () => void;
   /** The server doesn't run any more. */
   readonly gone: () => void;

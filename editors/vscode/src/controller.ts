@@ -49,7 +49,7 @@ export interface Parts {
   readonly editor: ActiveEditor;
   /** Leads through the setup of a model. */
   readonly setUpModel: (given: Pick<Setup, "ask" | "profiles">) => Promise<Saved | undefined>;
-  /** Starts the server anew. */
+  /** Restarts the server. */
   readonly restart: () => Promise<void>;
 }
 
@@ -435,7 +435,7 @@ export class Controller {
     if (this.#connected) this.#parts.connection()?.notify("roo/options/didChange", { options: initializationOptions((key) => settings.inspect(key)) });
   }
 
-  /** What the server learns only at its start has changed: it is started anew as soon as nothing runs. */
+  /** What the server learns only at its start has changed: it is restarted as soon as nothing runs. */
   async restartNeeded(text = "Roo: the changed setting takes effect when the server restarts."): Promise<void> {
     const connection = this.#parts.connection();
     if (connection?.isRunning && !connection.isTyped) {
@@ -455,7 +455,7 @@ export class Controller {
     void vscode.window.showInformationMessage("Roo: agents work in the changed folders when the server restarts, as soon as no task runs.");
   }
 
-  /** Starts the server anew, and lets the requests go on that this interrupts. */
+  /** Restarts the server, and lets the requests go on that this interrupts. */
   async restartAndResume(): Promise<void> {
     this.#resume.push(...[...this.#parts.store.all].filter(isActive).map((request) => request.rootId));
     this.#updateContext({ restartPending: false });

@@ -45,12 +45,12 @@ export class Intents implements vscode.TreeDataProvider<Row>, vscode.Disposable 
     return view;
   }
 
-  /** The row that an action is about. The editor names none while it fetches the rows anew. */
+  /** The row that an action is about. The editor names none while it fetches the rows again. */
   rowOf(named: unknown): Row | undefined {
     return (named as Row | undefined) ?? this.#view?.selection[0];
   }
 
-  /** Asks for them anew. */
+  /** Asks for them again. */
   async refresh(): Promise<void> {
     const mine = (this.#asked += 1);
     // What was shown stays while the server is gone.

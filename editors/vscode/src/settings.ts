@@ -49,7 +49,7 @@ export function initializationOptions(inspect: (key: string) => Inspected | unde
 /** What the server learns only at its start: which program it is, its environment, and whether it speaks `roo/*`. */
 const AT_START = ["roo.server", "roo.protocol"];
 
-/** What has to be done about a change of settings: start the server anew, or tell it of its new options. */
+/** What has to be done about a change of settings: restart the server, or tell it of its new options. */
 export function effectOf(affects: (section: string) => boolean): "restart" | "options" | undefined {
   if (AT_START.some(affects)) return "restart";
   return SERVER_SETTINGS.some((key) => affects(`roo.${key}`)) ? "options" : undefined;

@@ -20,7 +20,7 @@ export interface Setup {
 export interface Saved {
   readonly profile: string;
   readonly summary: string;
-  /** Whether the server has to be started anew to get the key. */
+  /** Whether the server has to be restarted to get the key. */
   readonly needsRestart: boolean;
 }
 

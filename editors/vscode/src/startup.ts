@@ -1,6 +1,6 @@
 // Whether the server is still starting: what the user asks for meanwhile waits instead of failing.
 
-/** The start of the server, also of one that is started anew. */
+/** The start of the server, also of one that is restarted. */
 export class Startup {
   #over: Promise<void> = Promise.resolve();
   #end: () => void = () => {};

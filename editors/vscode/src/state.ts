@@ -639,7 +639,7 @@ export function printed({ text, base, length }: Output, offset: number, piece: s
   const end = base + length;
   // What the server left out for a slow client counts as printed before.
   if (offset >= end) return shortened({ text: text + piece, base: base + offset - end, length: length + added });
-  // It is told again, as after attaching anew.
+  // It is told again, as after attaching again.
   if (offset <= base) return shortened({ text: piece, base: offset, length: added });
   return shortened({ text: placed(text, offset - base, piece), base, length: offset - base + added });
 }
@@ -649,7 +649,7 @@ function shortened(output: Output): Output {
   const bytes = encoder.encode(output.text);
   let from = bytes.length - OUTPUT_LIMIT / 2;
   const line = bytes.indexOf(0x0a, from) + 1;
-  // From the begin of a line, if lines are short, and never from within a character.
+  // From the beginning of a line, if lines are short, and never from within a character.
   if (line > 0 && line < bytes.length - OUTPUT_LIMIT / 4) from = line;
   while (((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1;
   const text = decoder.decode(bytes.subarray(from));

@@ -34,7 +34,7 @@ export class Store implements vscode.Disposable {
   readonly onDidTake = this.#taken.event;
   /** An event has changed the request that is shown. */
   readonly onDidApply = this.#applied.event;
-  /** Another request is shown, or what is known of it begins anew. */
+  /** Another request is shown, or what is known of it starts over. */
   readonly onDidReset = this.#reset.event;
   /** All is known of a request. */
   readonly onDidCatchUp = this.#caughtUp.event;

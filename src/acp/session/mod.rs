@@ -105,7 +105,7 @@ impl SessionHandle {
         let session = Session::new(client, Arc::clone(&workspace), task, commands.clone());
         tokio::spawn(async move {
             ended.run_until_cancelled(session.run(&mut received)).await;
-            // Who was sending at the end has its command in here all the same, and would wait for the answer.
+            // Whoever was sending at the end has its command in here all the same, and would wait for the answer.
             received.close();
             while received.recv().await.is_some() {}
         });

@@ -93,7 +93,7 @@ pub(super) fn mode_file(modes: &[&Value]) -> String {
 }
 
 /// A file with the modes of another that can be used: what is wrong with the others would be told at every start. None for a file
-/// that is read only because its typing was mended.
+/// that is read only because its typing errors were fixed.
 fn usable_part(text: &str) -> Option<String> {
     let file = yaml::parse(text).ok()?;
     let mut slugs = BTreeSet::new();

@@ -1,5 +1,5 @@
 //! `roo-lsp import roo FILE`: profiles, settings, instructions and modes that Roo Code exported, written beside what the user has
-//! already. Keys are asked for anew.
+//! already. Keys are asked for again.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ struct SettingsPlan {
     kept: Vec<String>,
 }
 
-/// Imports an exported file. Fails if a profile or a mode was left out that its user can mend; what has no counterpart here is only
+/// Imports an exported file. Fails if a profile or a mode was left out that its user can fix; what has no counterpart here is only
 /// told.
 pub(super) fn import(common: &Common, arguments: &ImportRoo, source: &Path) -> Result<Ending, CliError> {
     let context = SessionContext::find(common)?;

@@ -252,7 +252,7 @@ impl Target {
         let mut out = terminal::stdout();
         let (shown, target) = (exact_line(name), self.file.shown());
         let unasked = entry.always_allow.join(", ");
-        // What this command has just written is no more to be lost than what was there.
+        // What this command has just written must not be lost either, no more than what was there.
         let same_name = match replace && !self.added.contains(name) {
             true => SameName::Replace,
             false => SameName::Keep,

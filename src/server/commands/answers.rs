@@ -60,7 +60,7 @@ pub(super) async fn respond(call: CommandCall<'_>, kind: OptionKind) -> Result<C
     if !fields.hunk_ids.is_empty() {
         return decide_hunks(session, services, &root, approval, &option, fields).await;
     }
-    // Who allows the rest has decided on these before; who refuses the whole refuses them too.
+    // Whoever allows the rest has decided on these before; whoever refuses the whole refuses them too.
     let allows_once =
         approval.options.iter().any(|known| known.id == option && known.kind == OptionKind::AllowOnce);
     let params = ApprovalRespondParams {

@@ -76,8 +76,8 @@ pub(super) async fn open_in_browser(call: CommandCall<'_>) -> Result<CommandOutc
     Ok(CommandOutcome::told(value, format!("open {address}")))
 }
 
-/// Writes what an approval is about to a file beside its request's log: of files a unified diff, which the
-/// lines of its head don't hinder. Opens it; whether the editor did.
+/// Writes what an approval is about to a file beside its request's log: of files a unified diff, which its first
+/// lines leave valid. Opens it, and returns the path and whether the editor opened it.
 pub(in super::super) async fn open_details(
     session: &Session,
     services: &WorkspaceServices,

@@ -52,7 +52,7 @@ async fn write_request(
     Ok(opened(session, path, advice).await)
 }
 
-/// Starts a task, and shows its document to who is shown nothing else.
+/// Starts a task, and shows its document to clients that are shown nothing else.
 async fn begin(
     session: &Arc<Session>,
     services: &Arc<WorkspaceServices>,
@@ -65,7 +65,7 @@ async fn begin(
         session.spawn(async move {
             match task_document::open(&this, &services, &task).await {
                 Ok(path) => {
-                    // Beside the file that the user is in, where the editor knows such a thing.
+                    // Beside the file that the user is in, where the editor can do that.
                     show(&this, &path, false).await;
                 }
                 Err(error) => tracing::warn!(%error, "a task document can't be shown"),
@@ -131,7 +131,7 @@ pub(super) async fn send(call: CommandCall<'_>) -> Result<CommandOutcome> {
         Some(task) => task,
         None => {
             let request = newest(services, "to talk to", |_| true).await?;
-            // What one says next is for who has asked.
+            // The next message is for the task that has asked.
             let asking = nodes_in(services, &request, TaskState::Waiting).await.into_iter().next();
             asking.map_or(request.task_id, |node| node.id)
         }

@@ -366,7 +366,7 @@ fn described(item: &ContextItem, name: &str) -> String {
     }
 }
 
-/// The lines of a range, counted from 1. A selection of whole lines ends at the begin of the next one.
+/// The lines of a range, counted from 1. A selection of whole lines ends at the beginning of the next one.
 pub(super) fn lines(range: Range) -> (u32, u32) {
     let ends_before = range.end.character == 0 && range.end.line > range.start.line;
     let last = if ends_before { range.end.line - 1 } else { range.end.line };

@@ -1,7 +1,7 @@
 //! A request as a Markdown document: the text of what its events come to. Pure, and the same for the same events,
 //! however they come in.
 //!
-//! What is over stands in the part that only grows. What runs or waits stands behind it and is written anew
+//! What is over stands in the part that only grows. What runs or waits stands behind it and is rewritten
 //! each time, so that a document grows at its end and changes nowhere else.
 
 use std::collections::HashMap;
@@ -441,7 +441,7 @@ impl MarkdownTranscript {
             MessageRole::Note => {
                 self.note(task, &format!("**Note:** {}", prose(&message.text)));
             }
-            // Calls are told as they run, results with the state.
+            // Calls are shown while they run, results with the state.
             MessageRole::Reasoning
             | MessageRole::Result
             | MessageRole::FinalError

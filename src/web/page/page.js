@@ -8534,7 +8534,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       const settings = workspace.getConfiguration("roo");
       if (this.#connected) this.#parts.connection()?.notify("roo/options/didChange", { options: initializationOptions((key) => settings.inspect(key)) });
     }
-    /** What the server learns only at its start has changed: it is started anew as soon as nothing runs. */
+    /** What the server learns only at its start has changed: it is restarted as soon as nothing runs. */
     async restartNeeded(text2 = "Roo: the changed setting takes effect when the server restarts.") {
       const connection2 = this.#parts.connection();
       if (connection2?.isRunning && !connection2.isTyped) {
@@ -8551,7 +8551,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
       if (!this.#context.restartPending) return;
       void window2.showInformationMessage("Roo: agents work in the changed folders when the server restarts, as soon as no task runs.");
     }
-    /** Starts the server anew, and lets the requests go on that this interrupts. */
+    /** Restarts the server, and lets the requests go on that this interrupts. */
     async restartAndResume() {
       this.#resume.push(...[...this.#parts.store.all].filter(isActive).map((request2) => request2.rootId));
       this.#updateContext({ restartPending: false });
@@ -8916,7 +8916,7 @@ ${lines2.map((line) => `• ${line}`).join("\n")}` : "";
     onDidTake = this.#taken.event;
     /** An event has changed the request that is shown. */
     onDidApply = this.#applied.event;
-    /** Another request is shown, or what is known of it begins anew. */
+    /** Another request is shown, or what is known of it starts over. */
     onDidReset = this.#reset.event;
     /** All is known of a request. */
     onDidCatchUp = this.#caughtUp.event;

@@ -127,7 +127,7 @@ fn what_its_user_types_while_permission_waits_is_not_overwritten() {
     );
     buffers.unsaved.insert("a.txt".to_owned(), "one, typed\ntwo unsaved\n".to_owned());
     client.choose(&asked, "allow_once");
-    // Its question was about another text, so it is asked anew, or told that the file has changed.
+    // Its question was about another text, so it is asked again, or told that the file has changed.
     loop {
         let message = buffers.serve(&mut client, |message| {
             message["method"] == "session/request_permission"

@@ -1,5 +1,5 @@
 //! The reference pages of the book are generated from the program's own definitions.
-//! `UPDATE_DOCS=1 cargo test --test it documentation` writes them anew.
+//! `UPDATE_DOCS=1 cargo test --test it documentation` rewrites them.
 
 use std::fmt::Write as _;
 

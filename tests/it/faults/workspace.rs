@@ -120,7 +120,7 @@ fn left_behind(directory: &Path) -> bool {
 enum Edit {
     /// A formatter writes into it.
     InPlace,
-    /// `git checkout` removes it and makes it anew.
+    /// `git checkout` removes it and makes it again.
     Checkout,
     /// An editor saves a new file over it.
     Save,

@@ -33,7 +33,7 @@ pub enum RuleError {
 /// The standing rules that count in one workspace: its own, and those of the user's for all workspaces.
 ///
 /// A rule of the workspace that allows or grants something holds for the directory that it was made for. It has no effect
-/// where another directory is at that path, until it is made anew; what a rule refuses stays refused.
+/// where another directory is at that path, until it is made again; what a rule refuses stays refused.
 pub struct StandingRules {
     workspace: RuleFile,
     /// None where only the workspace's own count.
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(shown[1], "Always allow `make` (no effect: made for another directory at this path)");
 
         rules.add(RuleVerdict::Allow, command(&["make"]), "nvim", 4).unwrap();
-        assert_eq!(in_effect(), [edits, "r4 Always allow `make`"], "made anew");
+        assert_eq!(in_effect(), [edits, "r4 Always allow `make`"], "made again");
         rules.revoke("r1").unwrap();
         assert_eq!((rules.list().unwrap().len(), rules.notice()), (2, None));
     }

@@ -325,7 +325,7 @@ fn hooks_stay_in_force_while_their_file_is_being_saved() {
             setting.approve(None).unwrap();
         }
         assert_eq!(setting.commands(), ["deny.sh", "log.sh"], "{name}");
-        // As editors do it that empty the file and write it anew.
+        // As editors do it that empty the file and rewrite it.
         for cut in ["", "{ \"hooks\": "] {
             fs::write(&path, cut).unwrap();
             assert_eq!(setting.commands(), ["deny.sh", "log.sh"], "{name} {cut:?}");

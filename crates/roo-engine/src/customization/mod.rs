@@ -2,7 +2,7 @@
 //! to do so.
 //!
 //! Everything is read when it is used, and nothing is watched. Files of modes, hooks and MCP servers are read again only when
-//! they have changed. Rules, commands, skills and prompts that replace others are looked for and read anew each time.
+//! they have changed. Rules, commands, skills and prompts that replace others are looked for and read each time.
 //!
 //! Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
 //! needs an approval for what gives a mode more than it has, and an answer for modes of which none says to whom it may

@@ -49,7 +49,7 @@ pub(super) fn problems<'a>(
     rules.agents();
     rules.directories_or_files("");
     for slug in slugs {
-        // Each mode has the room for itself.
+        // Each mode has the space to itself.
         (rules.found, rules.left) = (vec![], LIMIT);
         rules.directories_or_files(&format!("-{slug}"));
     }

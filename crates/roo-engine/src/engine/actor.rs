@@ -3,7 +3,7 @@
 //!
 //! Append before apply: nothing is true before it is in the log. Followers are told of an event when
 //! it is written, of a decision when it is durable; an effect that changes the world starts only
-//! when all that led to it is durable. An effect that is wanted no more is ended, and what it still
+//! when all that led to it is durable. An effect that is no longer wanted is ended, and what it still
 //! reports is dropped.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -1063,7 +1063,7 @@ impl Actor {
     /// Reports the server as working again after a write, unless a sync or the trace still fails.
     fn report_recovery(&self) {
         if self.sync_again.is_none() && self.trace_problem.is_none() {
-            self.journal.mend(self.services.clock.now());
+            self.journal.report_recovered(self.services.clock.now());
         }
     }
 

@@ -31,7 +31,7 @@ use roo_text::render::{one_line, visible};
 const ALLOW_ONCE: &str = "Allow this request";
 const ALLOW_ALL: &str = "Allow all requests of this server in this task";
 
-/// Bytes of a token, at the least: what a request may take is rather taken for more.
+/// Fewest bytes of a token: what a request may take is rather overestimated.
 const TOKEN_BYTES: usize = 2;
 /// The longest answer that is read, in bytes for each token that it may have.
 const ANSWER_BYTES: u64 = 16;

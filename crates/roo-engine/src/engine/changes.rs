@@ -130,7 +130,7 @@ impl Engine {
         let file = place.clone();
         let mut edits = RestoreEdits::default();
         let planned = recoded.map(|recoded| match (recoded, before.clone(), now.clone()) {
-            // It was made anew in another encoding than it had.
+            // It was recreated in another encoding than it had.
             (Some(recoded), ..) => edits.bytes.push(recoded),
             (None, Some(before), Some(after)) if before != after => {
                 edits.texts.push(FileEdit::Update { file, before, after });

@@ -28,7 +28,7 @@ impl ConnectedModels {
         Ok(model)
     }
 
-    /// Has the next request make the model of a profile anew.
+    /// Has the next request make the model of a profile again.
     pub(super) fn forget(&self, profile: &str) {
         self.models().remove(profile);
     }

@@ -102,7 +102,7 @@ pub(super) fn place(workspace: &Workspace, item: &ContextItem) -> Place {
     let path = path_of(&item.uri).map_or_else(|| exact_line(&item.uri), |path| name(workspace, &path));
     let line = |line: u32| usize::try_from(line).unwrap_or(usize::MAX).saturating_add(1);
     let lines = item.range.map(|range| {
-        // A selection of whole lines ends at the begin of the next one.
+        // A selection of whole lines ends at the beginning of the next one.
         let last = if range.end.character == 0 { range.end.line.saturating_sub(1) } else { range.end.line };
         LineRange { start: line(range.start.line), end: line(last.max(range.start.line)) }
     });

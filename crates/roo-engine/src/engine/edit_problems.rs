@@ -289,7 +289,7 @@ impl<'a> Delta<'a> {
 
 /// Lines that an edit left as they were, before and behind what it changed.
 struct MovedLines {
-    /// Number of lines that are the same at the begin.
+    /// Number of lines that are the same at the beginning.
     begin: usize,
     /// Number of the first line, from 1, that is the same up to the end.
     end: usize,

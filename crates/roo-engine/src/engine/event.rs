@@ -103,7 +103,7 @@ pub enum Event {
         /// The files in conflict.
         files: Vec<ConflictBase>,
     },
-    /// The branch stops with its request, and nothing in its git worktree is missed: it is removed, and made anew when the branch
+    /// The branch stops with its request, and nothing in its git worktree is missed: it is removed, and recreated when the branch
     /// goes on.
     WorktreeUnused,
     /// The branch works in no git worktree any more. One that stops works in it again when it goes on, or in a new one.
@@ -609,7 +609,7 @@ pub enum Event {
         /// The whole queue.
         items: Vec<QueueItem>,
     },
-    /// The budget begins anew: the user allowed more requests and cost.
+    /// The budget starts over: the user allowed more requests and cost.
     BudgetReset,
     /// The user wants the task to end. What runs is ended, what waits is void, what is open gets its
     /// result; then it has ended.
@@ -1086,7 +1086,7 @@ impl Event {
             }
             Self::TodoChanged { items } => WireEvent::TodoChanged { items },
             Self::QueueChanged { items } => WireEvent::QueueChanged { items },
-            Self::BudgetReset => state(TaskState::Running, Some("the budget begins anew".into())),
+            Self::BudgetReset => state(TaskState::Running, Some("the budget starts over".into())),
             Self::CancelRequested | Self::StopRequested { .. } => {
                 state(TaskState::Running, Some("cancelling".into()))
             }

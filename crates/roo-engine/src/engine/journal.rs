@@ -28,7 +28,7 @@ const PAGE: usize = 256;
 const LIVE_LIMIT: usize = 256 * 1024;
 /// Number of tools' final outputs kept for those who have not seen their end.
 const CLOSED: usize = 16;
-/// Number of events that are kept of a request that lives here no more, once all who follow it have them.
+/// Number of events that are kept of a request that no longer lives here, once all who follow it have them.
 const LEFT_TAIL: usize = 16;
 /// Maximum length of each tool's output that is kept then, in bytes.
 const LEFT_OUTPUT: usize = 16 * 1024;
@@ -349,7 +349,7 @@ impl Journal {
     }
 
     /// The disk takes everything again: tells the followers that were told of the problem.
-    pub(super) fn mend(&self, at: i64) {
+    pub(super) fn report_recovered(&self, at: i64) {
         let mut inner = self.lock();
         if inner.trouble.as_ref().is_none_or(|trouble| trouble.event == WireEvent::ServerRecovered) {
             return;
@@ -831,10 +831,10 @@ mod tests {
         };
         assert_eq!(events(told.next(|| 0).await.unwrap()), [full]);
         assert_eq!(told.trouble().as_deref(), Some("the disk is full"));
-        journal.mend(0);
+        journal.report_recovered(0);
         assert_eq!(events(told.next(|| 0).await.unwrap()), [WireEvent::ServerRecovered]);
         assert_eq!(told.trouble(), None);
-        journal.mend(0);
+        journal.report_recovered(0);
         for follower in [&mut told, &mut slow] {
             assert_eq!(events(follower.take(0, true).await.unwrap()), []);
         }

@@ -1,6 +1,6 @@
 //! Services that all tasks of an engine share. What a task does with them is elsewhere.
 //!
-//! Some follow from the settings, and those are made anew when the settings change. Whoever holds a set of services finishes
+//! Some follow from the settings, and those are made again when the settings change. Whoever holds a set of services finishes
 //! with it.
 
 use std::collections::HashMap;

@@ -478,7 +478,7 @@ impl Task {
         }
     }
 
-    /// Returns whether the current call has started before, and was begun anew.
+    /// Returns whether the current call has started before, and was restarted.
     pub(crate) fn is_restarted(&self) -> bool {
         self.in_progress().is_some_and(|current| current.is_restarted)
     }
@@ -680,7 +680,7 @@ impl Task {
     }
 }
 
-/// Requests and cost since the budget began anew.
+/// Requests and cost since the budget started over.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
     /// Model requests, retries included.

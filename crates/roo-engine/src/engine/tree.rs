@@ -505,7 +505,7 @@ impl Tree {
     }
 
     /// Returns the reason why the whole request stops with this answer: the engine has asked about a branch how to go on, and
-    /// its user doesn't want to. Without that, the other branches and the parent would go on, and ask anew.
+    /// its user doesn't want to. Without that, the other branches and the parent would go on, and ask again.
     fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
         let asked = task.engine_question()?;
         let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {

@@ -42,7 +42,7 @@ pub(super) struct HookAnswer {
     pub(super) verdict: Option<Verdict>,
     /// Reason; for the user, and for the model where the call is refused.
     pub(super) reason: Option<String>,
-    /// The call's input anew, in the contract's form.
+    /// The call's new input, in the contract's form.
     pub(super) rewrite: Option<Map<String, Value>>,
     /// For the model.
     pub(super) context: Option<String>,
@@ -314,7 +314,7 @@ fn specific_fields(event: EventName, object: &JsonObject, answer: &mut HookAnswe
                 None => None,
                 Some("allow") => Some(Verdict::Allow),
                 Some("deny") => Some(Verdict::Deny),
-                // Who defers wants somebody to decide later: here that is the user, whenever they do.
+                // Whoever defers wants somebody to decide later: here that is the user, whenever they do.
                 Some("ask" | "defer") => Some(Verdict::Ask),
                 Some(_) => return Err("`permissionDecision` must be allow, deny, ask or defer".to_owned()),
             };

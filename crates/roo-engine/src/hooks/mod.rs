@@ -122,7 +122,7 @@ pub struct HookContext<'a> {
 pub struct HookVerdict {
     /// The verdict with its reasons, and what the model and the user are told.
     pub outcome: Outcome,
-    /// The call's parameters anew; they are to be judged from the start, once.
+    /// The call's new parameters; they are to be judged from the start, once.
     pub params: Option<Map<String, Value>>,
 }
 

@@ -38,7 +38,7 @@ pub struct Outcome {
     pub title: Option<String>,
     /// A first message of the user.
     pub first_message: Option<String>,
-    /// The inputs anew, in the contract's form; none where they stay.
+    /// The new inputs, in the contract's form; none where they stay.
     pub(super) rewrites: Vec<Option<JsonObject>>,
     /// In the place of the tool's result.
     pub(super) output: Option<Value>,

@@ -83,7 +83,7 @@ impl Printed {
     async fn take(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; CHUNK];
-        // Read to the end whatever is kept: who prints must not wait for ever.
+        // Read to the end whatever is kept: whoever prints must not wait forever.
         while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
             self.add(buffer.get(..count).unwrap_or_default());
         }

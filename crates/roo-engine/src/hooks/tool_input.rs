@@ -1,7 +1,7 @@
 //! Form of a tool call in the public contract, and what a rewrite of it means for ours.
 //!
 //! Every input has besides `roo`, with our tool and its parameters as they are. A rewrite that changes
-//! `roo.parameters` gives all of them anew; else the contract's fields are converted to ours. Which fields a tool has is in
+//! `roo.parameters` replaces all of them; else the contract's fields are converted to ours. Which fields a tool has is in
 //! its file in `roo_catalog`.
 
 use std::path::Path;

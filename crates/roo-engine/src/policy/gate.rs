@@ -245,7 +245,7 @@ impl Gate {
         &self.policy_context.settings
     }
 
-    /// Returns what an edit would make of its files as they are now, for who is asked about it; none for what is no
+    /// Returns what an edit would make of its files as they are now, for whoever is asked about it; none for what is no
     /// edit, and for one that doesn't fit any more.
     pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
         let invocation = roo_catalog::parse(call).ok()?;

@@ -60,7 +60,7 @@ impl Gate {
                 return HookSandbox::Missing(format!("{} can't be made: {error}", exchange.display()));
             }
         };
-        // The same holds for its cache, which each run gets anew with its overlays.
+        // The same holds for its cache, which each run gets again with its overlays.
         let confinement = Confinement { temp: Some(temp), cache: None, variables: vec![], ..confinement };
         let overlays = Arc::new(confined.overlays());
         HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange, overlays }))

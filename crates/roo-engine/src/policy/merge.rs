@@ -107,7 +107,7 @@ impl Gate {
             .map(CheckedCall::from)
     }
 
-    /// Returns what a merge would change, for who is asked about it; none where it can't be told any more.
+    /// Returns what a merge would change, for whoever is asked about it; none where it can't be told any more.
     pub(crate) async fn preview_merge(&self, urid: &Urid, source: MergeSource<'_>) -> Option<Vec<Preview>> {
         let proposed = self.propose_merge(urid, source).await.ok()?;
         proposed.conflicts.is_empty().then(|| proposed.edits.into_iter().map(Preview::from).collect())
@@ -272,7 +272,7 @@ fn pair_moves(mut edits: Vec<FileEdit>) -> Vec<FileEdit> {
             }
         }
     }
-    // The likest first, and of those the first in the order of paths.
+    // The most similar pairs first, and of equally similar ones the first in the order of paths.
     pairs.sort_by_key(|(shared, from, to)| (std::cmp::Reverse(*shared), *from, *to));
     let mut gone = BTreeSet::new();
     let mut paired = BTreeSet::new();
@@ -396,7 +396,7 @@ impl Sides {
                 return MergedFile::Conflict { resolving: Some(ours.clone()), what: what.to_owned() };
             }
             (None, _) => {
-                let what = "others have deleted it, and you changed it; to complete again creates it anew";
+                let what = "others have deleted it, and you changed it; completing again creates it";
                 return MergedFile::Conflict { resolving: None, what: what.to_owned() };
             }
         };

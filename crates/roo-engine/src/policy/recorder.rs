@@ -86,7 +86,7 @@ impl Recorder {
     /// # Errors
     /// [`LedgerError`], as long as it can't be written.
     pub fn settle(&self) -> Result<(), LedgerError> {
-        // Who holds this has the turn, so that records are in the order of what they tell.
+        // Whoever holds this has the turn, so that records are in the order of what they tell.
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((entry, intent)) = self.dequeue() {
             pending.push(self.draft(entry, intent.as_ref()));

@@ -80,7 +80,7 @@ impl SandboxGrants {
                 (RuleSubject::CommandAccess { commands, access }, RuleVerdict::Allow) => {
                     grants.by_command.push((commands, *access));
                 }
-                // Who refused it once more has the last word.
+                // Whoever refused it once more has the last word.
                 (RuleSubject::Network, RuleVerdict::Deny) => grants.network = Some(RuleVerdict::Deny),
                 (RuleSubject::Network, allow) => grants.network = grants.network.or(Some(allow)),
                 _ => {}

@@ -277,7 +277,7 @@ async fn forward(listener: std::net::TcpListener, port: u16) -> io::Result<()> {
             accepted = listener.accept() => {
                 let (mut inner, _) = accepted?;
                 connections.spawn(async move {
-                    // Who connects sees the end of the connection.
+                    // Whoever connects sees the end of the connection.
                     if let Ok(mut outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
                         let _ = copy_bidirectional(&mut inner, &mut outer).await;
                     }
@@ -384,7 +384,7 @@ impl TaskNetwork {
                 found.push(decision);
             }
         }
-        // The next command that is refused one of them is told as well.
+        // The next command that is refused one of them is told too.
         proxy.reported.forget();
         found
     }

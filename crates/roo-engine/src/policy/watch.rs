@@ -203,7 +203,7 @@ impl Watch {
         }
     }
 
-    /// Takes down what is there of commits and of protected files that git may change. Runs git where there are any.
+    /// Records what is there of commits and of protected files that git may change. Runs git where there are any.
     ///
     /// # Errors
     /// When it can't be kept: then nobody would know afterwards what the command made, and it must not run.
@@ -250,11 +250,11 @@ impl Watch {
         }
     }
 
-    /// Takes down what the command left, and returns the protected files that stayed behind when git went to another commit.
+    /// Records what the command left, and returns the protected files that stayed behind when git went to another commit.
     /// Runs git where it did.
     pub(crate) fn work_trees_after(&self, before: &WorkTreesBefore) -> Vec<PathBuf> {
         if let Err(error) = self.known_commits.end(&self.git) {
-            tracing::warn!(%error, "the commits that a command made can't be taken down");
+            tracing::warn!(%error, "the commits that a command made can't be recorded");
         }
         before.left_behind(&|path| self.scope.is_protected(path), &self.roots)
     }

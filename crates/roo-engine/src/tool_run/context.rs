@@ -1,4 +1,4 @@
-//! Context of a running tool: what it may use, set up anew for each call by whoever runs it.
+//! Context of a running tool: what it may use, set up for each call by whoever runs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

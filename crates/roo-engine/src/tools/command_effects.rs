@@ -234,7 +234,7 @@ pub(super) async fn before(
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
         let git = Arc::new(git);
         let work_trees = watch.work_trees_before(captured.as_ref(), &turn);
-        let work_trees = work_trees.map_err(|error| format!("what git has can't be taken down: {error}"))?;
+        let work_trees = work_trees.map_err(|error| format!("what git has can't be recorded: {error}"))?;
         let layers = watch.lease_layers();
         let layers = layers
             .map_err(|error| format!("the layers over directories of build tools can't be made: {error}"))?;
@@ -277,7 +277,7 @@ pub(super) async fn after(
     wants_signature: bool,
     workspace: &Arc<Workspace>,
 ) -> CommandEffects {
-    // What a write has under way is nobody's change yet, and must not be taken back.
+    // What a write has under way is nobody's change yet, and must not be undone.
     let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
     if !matches!(held, Ok(Ok(_))) {
         tracing::warn!("what a command changed is looked at while others may write");
@@ -485,7 +485,7 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
                     outcome.withheld.push(WithheldGitChange { path: path.clone(), because, kept });
                     true
                 }
-                // It is told as what could not be taken back.
+                // It is reported as what could not be undone.
                 Err(_) => false,
             };
         if is_settled {

@@ -51,7 +51,7 @@ impl Tool for GenerateImage {
         };
         let name = path.display();
         let given = input.as_ref().map(|(name, digest, _)| json!([name, digest]));
-        // Unlike an edit, it can't be had anew from a work tree: it is asked about there too.
+        // Unlike an edit, it can't be recovered from a work tree: it is asked about there too.
         let is_allowed = gate.settings().auto_approve.write && is_input_free;
         Ok(CallAssessment {
             identity: json!({

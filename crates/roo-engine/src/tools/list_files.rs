@@ -66,7 +66,7 @@ async fn run(List { directory, recursive, offset }: List, context: &ToolContext)
         let own_name = directory.absolute().file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let leave_out: fn(&str) -> bool = match (recursive, is_left_out(own_name)) {
             (false, _) => |_| false,
-            // Who asks for such a directory wants to see what it holds.
+            // Whoever asks for such a directory wants to see what it holds.
             (true, true) => |name| name == ".git",
             (true, false) => is_left_out,
         };

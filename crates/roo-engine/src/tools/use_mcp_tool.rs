@@ -159,7 +159,7 @@ impl Action for CallServer {
         Box::pin(async move {
             let name = self.tool.name().clone();
             let made = server_call::recorded(name.to_string(), &self.arguments);
-            // It may have been started anew since the call was judged.
+            // It may have been restarted since the call was judged.
             if let Err(error) = server_call::started(&*self.servers, name.server(), context).await {
                 return server_call::outcome(Err(error), made, &name.to_string(), context).await;
             }

@@ -132,7 +132,7 @@ impl Session {
         let mut kept: HashSet<&str> = HashSet::new();
         let mut next = self.lines.last().and_then(|line| line.uuid.as_deref());
         let Some(_) = next else { return self.lines.iter().collect() };
-        // A line that follows itself would be followed for ever.
+        // A line that follows itself would be followed forever.
         while let Some(uuid) = next.filter(|uuid| kept.insert(uuid)) {
             next = self.parents.get(uuid).and_then(Option::as_deref);
         }

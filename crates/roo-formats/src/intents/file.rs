@@ -4,7 +4,7 @@
 //! A file that can't be read is an error and never an empty list: no list would mean no rules. An
 //! intent with a mistake in it is left out with its problems, and nothing can be done under it. Keys
 //! that mean nothing here are left alone; but one that is nearly a key of ours is told, and where that key
-//! would bound the intent, it is a mistake: a bound must not be lost by a slip of the hand.
+//! would bound the intent, it is a mistake: a bound must not be lost by a typo.
 
 use serde_json::{Map, Value};
 

@@ -299,7 +299,7 @@ impl Pattern {
             reached = next;
         }
         reached[names.len()]
-            // Who excludes a directory excludes what is in it.
+            // Whoever excludes a directory excludes what is in it.
             || (dots.are_plain() && reached[1..].iter().any(|reached| *reached))
     }
 

@@ -1,6 +1,6 @@
 //! Messages by which one mode delegates to another: the message of `new_task`, and the tree of who works for whom.
 //!
-//! The message is read line by line and written anew in one form, with the server's own tree: whatever
+//! The message is read line by line and rewritten in one form, with the server's own tree: whatever
 //! history a model draws does not count. Whether the caller may delegate to the target, and whether the
 //! context files exist, is decided elsewhere.
 

@@ -259,7 +259,7 @@ impl ModeReader<'_> {
 
     fn slug(&mut self, slug: Option<Placed<String>>) -> Option<String> {
         let Placed { path, value } = slug?;
-        // What can't be seen is no part of a slug, and it is told as such.
+        // What can't be seen is no part of a slug, and it is reported as such.
         let slug = value.trim();
         if !is_slug(slug) {
             let slug = exact_line(slug);

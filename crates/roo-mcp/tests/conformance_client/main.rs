@@ -106,7 +106,7 @@ async fn call(hub: &Hub, tool: &ToolDescription) -> Result<(), CallError> {
     called.map(drop)
 }
 
-/// Logs in with a browser that consents, and connects anew.
+/// Logs in with a browser that consents, and connects again.
 async fn log_in(hub: &Hub, store: &Store, url: &str, scopes: Vec<String>) -> Result<(), String> {
     let request = LoginRequest {
         server: ResolvedRemote { url: url.to_owned(), headers: BTreeMap::new() },

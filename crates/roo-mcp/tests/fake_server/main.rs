@@ -88,7 +88,7 @@ fn call(id: &Value, params: &Value, _fault: &str) {
             names.sort();
             names.join("\n")
         }
-        // A process below this one that would go on for ever.
+        // A process below this one that would go on forever.
         "child" => {
             let child = std::process::Command::new("sleep").arg("1000000").spawn();
             child.map_or_else(|error| error.to_string(), |child| child.id().to_string())

@@ -108,7 +108,7 @@ impl SseReader {
     }
 
     fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
-        // Valid text, nearly always, is checked much faster than it is mended.
+        // Valid text, nearly always, is checked much faster than it is repaired.
         let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = match std::mem::replace(&mut self.begun, true) {
             false => text.strip_prefix('\u{feff}').unwrap_or(&text),

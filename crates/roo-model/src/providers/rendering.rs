@@ -12,7 +12,7 @@ use super::{Item, ModelRequest};
 use roo_catalog::ToolProtocol;
 
 /// Cache of one conversation, as rendered for its requests. Belongs to whoever makes them; without it, or after another
-/// model was asked, all of the conversation is rendered anew.
+/// model was asked, all of the conversation is rendered again.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered(Arc<Mutex<Option<Rendering>>>);
 

@@ -266,7 +266,7 @@ impl Recording {
 
     /// The same as they are now: some may have come up since the recording began. Reads the disk.
     pub fn scratch_now(&self) -> Vec<(usize, PathBuf)> {
-        // What can't be read now is told with the changes.
+        // What can't be read now is reported with the changes.
         self.index.state().trees.iter_mut().for_each(|tree| _ = tree.drain());
         self.scratch()
     }
@@ -305,7 +305,7 @@ impl Recording {
         let mut state = self.index.state();
         let Some(tree) = state.trees.get_mut(number) else { return Err(io::ErrorKind::NotFound.into()) };
         tree.drain()?;
-        let unknown = || io::Error::other("its names were listed anew for other folders");
+        let unknown = || io::Error::other("its names were listed again for other folders");
         let (mut paths, lost) = tree.touched(self.number).ok_or_else(unknown)?;
         if lost && tree.is_watched() {
             for (relative, before) in tree.written_since(self.since) {
@@ -383,7 +383,7 @@ impl Recording {
     }
 }
 
-/// A root at the end of a command, for who looks at what a command wrote elsewhere.
+/// A root at the end of a command, for whoever looks at what a command wrote elsewhere.
 pub(super) struct RootNow<'a> {
     index: &'a FileIndex,
     number: usize,
@@ -445,7 +445,7 @@ pub(super) fn digest(directory: &OwnedFd, name: &[u8], print: &Fingerprint) -> O
     read_at_most(file, MAX_COMPARED_BYTES).ok()?.map(Digest::of)
 }
 
-/// Returns whether it is the same after all: touched, or written anew as it was.
+/// Returns whether it is the same after all: touched, or rewritten as it was.
 fn is_same(before: &State, after: &State, touch: Touch) -> bool {
     if before.kind != after.kind || (before.mode.is_some() && before.mode != after.mode) {
         return false;

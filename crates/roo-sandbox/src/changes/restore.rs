@@ -436,7 +436,7 @@ impl Undo<'_> {
         self.quarantine(directory, &pending, after)
     }
 
-    /// Makes what is gone anew.
+    /// Recreates what is gone.
     fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &State) -> Result<(), UndoFailure> {
         if before.kind == Kind::Directory {
             let mode = before.mode.ok_or(UndoFailure::NotKept)?;

@@ -135,7 +135,7 @@ fn unreadable(layer: &Staged, source: io::Error) -> ChangesError {
     ChangesError::Io { what: "read", path: layer.upper.clone(), source }
 }
 
-/// A walk through an upper directory. Each directory is opened anew from the top, so that no depth needs more
+/// A walk through an upper directory. Each directory is reopened from the top, so that no depth needs more
 /// handles than two.
 struct UpperDirectoryWalk<'a> {
     number: usize,
@@ -400,7 +400,7 @@ impl RootContext<'_> {
         Ok(open_file(directory, name)?.0)
     }
 
-    /// Returns whether a file only looks changed: opened for writing, or written anew as it was.
+    /// Returns whether a file only looks changed: opened for writing, or rewritten as it was.
     fn has_same_bytes(&self, relative: &[u8], before: &State, after: &State) -> bool {
         if let (Some(before), Some(after)) = (before.digest, after.digest) {
             return before == after;

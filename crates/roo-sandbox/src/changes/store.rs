@@ -19,7 +19,7 @@ use roo_durable::disk::RealDisk;
 use roo_durable::replace_unsynced;
 use roo_protocol::ids::Digest;
 
-/// Number of fingerprints remembered; after that it begins anew.
+/// Number of fingerprints remembered; after that it starts over.
 const MAX_DIGESTS: usize = 1 << 20;
 
 /// Time for which withheld writes of a command are kept for the user.

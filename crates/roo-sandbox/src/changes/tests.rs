@@ -191,7 +191,7 @@ fn a_command_that_changes_nothing_leaves_nothing_to_tell() {
     let fixture = Fixture::new();
     let before = fixture.take();
     assert!(before.diff().is_clean());
-    // Touched, and written anew as it was.
+    // Touched, and rewritten as it was.
     fs::File::open(fixture.at("docs/one.md"))
         .unwrap()
         .set_modified(std::time::SystemTime::UNIX_EPOCH)
@@ -512,7 +512,7 @@ fn what_is_kept_stays_within_its_limits_and_is_not_read_twice() {
         assert_eq!(outcomes(&settled), ["docs/one.md restored"], "{n}");
         assert!(kept(&fixture) <= 40, "{}", kept(&fixture));
     }
-    // Opened anew, it knows what it has and throws away what was half written, but not by a server that lives.
+    // Reopened, it knows what it has and throws away what was half written, but not by a server that lives.
     let half = |name: &str| fs::File::create(fixture.directory.path().join(name)).unwrap();
     half("kept/x.new").set_modified(SystemTime::now() - Duration::from_secs(90_000)).unwrap();
     half("kept/y.new");
@@ -668,7 +668,7 @@ fn a_recording_whose_folders_are_no_longer_indexed_does_not_tell_that_nothing_ch
     let other = IndexedRoot { path: fixture.at("src"), marker };
     let _other = fixture.index.begin(&[other], &TestScope, &fixture.store).unwrap();
     let unknown = recording.diff().unknown.unwrap();
-    assert!(unknown.contains("listed anew"), "{unknown}");
+    assert!(unknown.contains("listed again"), "{unknown}");
     // Nor that all is known once its folders are back.
     fixture.index.places(&fixture.roots()).unwrap();
     assert!(recording.diff().unknown.is_some());

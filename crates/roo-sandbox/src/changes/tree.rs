@@ -196,7 +196,7 @@ impl NameTree {
         self.protected.iter().map(|(path, kind)| (path.as_slice(), *kind))
     }
 
-    /// Brings the tree up to now. Whether anything had to be listed anew is nobody's concern but for the time that it
+    /// Brings the tree up to now. Whether anything had to be listed again is nobody's concern but for the time that it
     /// takes: a look at what changed, or a walk through everything where events were lost or rules have changed.
     ///
     /// # Errors
@@ -615,7 +615,7 @@ impl NameTree {
         Some(node.items.get(name)?.kind)
     }
 
-    /// Begins to take down what is touched.
+    /// Begins to record what is touched.
     pub(super) fn begin(&mut self, number: u64) {
         let unreadable = self.unreadable.clone();
         self.recordings.insert(number, RecordingState { unreadable, ..RecordingState::default() });

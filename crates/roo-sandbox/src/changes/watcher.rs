@@ -61,7 +61,7 @@ mod linux {
         }
 
         pub(in super::super) fn remove(&mut self, watch: i32) {
-            // A directory that is gone is watched no more.
+            // A directory that is gone is no longer watched.
             let _ = remove_watch(&self.0, watch);
         }
 

@@ -1,6 +1,6 @@
 //! The HTTP/1.1 side of the proxy: tunnels by CONNECT, and plain requests in absolute form.
 //!
-//! Messages are read and written anew by hyper, so that what is checked and what a server gets can't differ: the
+//! Messages are read and rewritten by hyper, so that what is checked and what a server gets can't differ: the
 //! host of a plain request is its URL's, whatever its `Host` says.
 
 use std::convert::Infallible;

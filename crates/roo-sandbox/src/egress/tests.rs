@@ -535,7 +535,7 @@ fn public_names(names: &[&str]) -> TestResolver {
 
 #[tokio::test]
 async fn tunnels_go_through_the_users_proxy_with_a_login_that_the_command_does_not_know() {
-    // Who speaks first is heard, however its words arrive.
+    // Whoever speaks first is heard, however its words arrive.
     let (port, served) = users_proxy("HTTP/1.1 200 OK\r\n\r\nbanner").await;
     let upstream = upstream("HTTPS_PROXY", &format!("http://ada:secret@127.0.0.1:{port}"));
     let mut bench = Bench::with(&["a.test"], public_names(&["a.test"]), upstream, Limits::default());

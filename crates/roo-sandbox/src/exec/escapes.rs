@@ -30,7 +30,7 @@ pub(super) enum Glyph {
     Char(char),
     /// Everything from the cursor to the end of the line goes.
     EraseToEnd,
-    /// The line starts anew.
+    /// The line starts over.
     EraseLine,
 }
 

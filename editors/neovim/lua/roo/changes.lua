@@ -102,7 +102,7 @@ function M.show(request)
   end)
 end
 
---- Fills the quickfix list anew, if it shows these changes.
+--- Fills the quickfix list again, if it shows these changes.
 ---@param request roo.Request
 local function refresh(request)
   local list = vim.fn.getqflist({ id = 0, title = 0, idx = 0 })

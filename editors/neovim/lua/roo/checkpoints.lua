@@ -182,7 +182,7 @@ function M.show(request)
   end)
 end
 
---- Lets the user write a message of theirs anew; the conversation goes on from there.
+--- Lets the user rewrite one of their messages; the conversation goes on from there.
 ---@param request roo.Request
 ---@param message {id: string, text: string}
 function M.edit(request, message)

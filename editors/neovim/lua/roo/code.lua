@@ -216,7 +216,7 @@ local function edits_in(edits, lines, from, to)
     local range = {}
     for _, side in ipairs({ 'start', 'end' }) do
       local at = edit.range[side]
-      -- A range of whole lines may end at the begin of a line behind the last one.
+      -- A range of whole lines may end at the beginning of a line behind the last one.
       local line = lines[at.line + 1] or (at.line == #lines and '')
       local character = line and converted(line, at.character, from, to)
       if not character then

@@ -4,7 +4,7 @@ local client = require('roo.client')
 
 local M = {}
 
---- Takes `--mode=x` and `--profile=x` from the begin of a prompt.
+--- Takes `--mode=x` and `--profile=x` from the beginning of a prompt.
 ---@param text string
 ---@return string prompt
 ---@return table<string, string> options

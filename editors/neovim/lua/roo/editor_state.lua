@@ -87,7 +87,7 @@ function M.watch(group)
     callback = function(event)
       vim.schedule(function()
         tell_active()
-        -- A server that was started anew knows nothing of what other tools have found.
+        -- A server that was restarted knows nothing of what other tools have found.
         if vim.api.nvim_buf_is_valid(event.buf) and #vim.diagnostic.get(event.buf) > 0 then
           tell_diagnostics(event.buf)
         end

@@ -162,7 +162,7 @@ function M.browse()
   end)
 end
 
---- Opens a request by its id, from the begin when this editor doesn't know it.
+--- Opens a request by its id, from the beginning when this editor doesn't know it.
 ---@param root string
 ---@param title? string
 ---@param folder? string The folder of its workspace, if that isn't the current one.
@@ -465,7 +465,7 @@ function M.checkpoints()
   end)
 end
 
---- Lets the user write the message that the cursor is on anew, and go on from there.
+--- Lets the user rewrite the message that the cursor is on, and go on from there.
 function M.edit()
   either(function()
     local task_buffer = require('roo.task_buffer')

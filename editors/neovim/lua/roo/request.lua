@@ -13,7 +13,7 @@
 ---@field quiet boolean Whether it is a fold of its own, closed at first.
 ---@field open? boolean Whether that fold stays open for now.
 ---@field length? integer How many bytes of a text that is being written have come.
----@field head? string The begin of a call that is being written.
+---@field head? string The beginning of a call that is being written.
 ---@field ends? integer How many line ends that call has.
 ---@field printed? roo.Printed What has come of output that is being printed.
 ---@field approval? roo.Approval
@@ -420,7 +420,7 @@ local function show_message(request, task, id, say, text)
   local settings = { gap = style.gap, markdown = style.markdown, marker = style.first and #style.first }
   if say == 'text' and (id == 'm1' or id == 'brief') then
     settings.markdown = nil
-    -- What the branch was told. The user's own words stay in sight; a brief is there for who looks.
+    -- What the branch was told. The user's own words stay in sight; a brief is there for whoever looks.
     if id == 'brief' then
       lines[1] = 'brief: ' .. lines[1]
       settings.quiet = true
@@ -482,7 +482,7 @@ local function news(event, length)
   return text ~= '' and text or nil
 end
 
---- A call that is being written: its name and the begin of its first parameter.
+--- A call that is being written: its name and the beginning of its first parameter.
 ---@param request roo.Request
 ---@param task roo.Task
 ---@param event table
@@ -609,14 +609,14 @@ events['tool.started'] = function(self, _, event, task)
   local label = ('%s %s'):format(event.name, first_line(event.subject))
   self.calls[task.id .. '/' .. event.toolCallId] = { name = event.name, label = label }
   self:put(task, 'tool', event.toolCallId, { '▸ ' .. label }, { groups = { 'RooTool' } })
-  -- A call that is run again after an interruption prints from the begin.
+  -- A call that is run again after an interruption prints from the beginning.
   local output = self:find(task, event.toolCallId .. '.output')
   if output then
     self:remove(output)
   end
 end
 
---- The end of an output that has become too long: from the begin of a line if lines are short, and never from within a
+--- The end of an output that has become too long: from the beginning of a line if lines are short, and never from within a
 --- character.
 ---@param text string
 ---@return string
@@ -1013,7 +1013,7 @@ function Request:waiting()
   return #self.approvals + #self.questions
 end
 
---- All lines, for who has no view.
+--- All lines, for a user who has no view.
 ---@return string[]
 function Request:text()
   local lines = {}

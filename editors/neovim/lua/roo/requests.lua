@@ -176,7 +176,7 @@ local function requests_in(folder)
   end, M.all())
 end
 
---- Follows the requests of a workspace again, after its server was started anew.
+--- Follows the requests of a workspace again, after its server was restarted.
 ---@param folder? string
 function M.attach_all(folder)
   gone[folder or ''] = nil

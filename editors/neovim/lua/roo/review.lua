@@ -749,7 +749,7 @@ function M.open(request, approval, before)
   show()
 end
 
---- Goes on when what is shown was answered elsewhere, and counts anew what waits.
+--- Goes on when what is shown was answered elsewhere, and counts again what waits.
 function M.refresh()
   local this = review
   if not this or not this.approval or this.answering == this.approval.approvalId then

@@ -57,7 +57,7 @@ local function open_file(approval, file, head)
     head.map(buffer)
   end
   vim.api.nvim_set_current_win(main)
-  -- The first change, and not the begin of a long file.
+  -- The first change, and not the beginning of a long file.
   vim.cmd('silent! normal! gg]c[c')
   return vim.api.nvim_get_current_tabpage(), keys
 end

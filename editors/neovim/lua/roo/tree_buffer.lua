@@ -67,7 +67,7 @@ local function fill(request, buffer)
   vim.bo[buffer].modified = false
 end
 
---- Draws a tree anew that is shown.
+--- Redraws a tree that is shown.
 ---@param request roo.Request
 function M.refresh(request)
   local buffer = buffers[request.root]

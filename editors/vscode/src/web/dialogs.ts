@@ -78,7 +78,7 @@ interface List<T> {
   readonly closed: () => void;
 }
 
-/** Opens a list that can be drawn anew while it is open. */
+/** Opens a list that can be redrawn while it is open. */
 export function openList<T extends ListItem>({ title, placeholder, items, chosen, closed }: List<T>): { draw(items: readonly T[]): void; close(): void } {
   const search = h("input", { type: "search", "aria-label": "Search", placeholder, hidden: items.length < SEARCHED });
   const list = h("ul", { class: "choices" });

@@ -75,7 +75,7 @@ function message(item: MessageItem, isOwn: boolean, post: (message: FromPage) =>
   return element;
 }
 
-/** Adds a button that lets the user write the message anew. What was written stays for the next time. */
+/** Adds a button that lets the user rewrite the message. What was written stays for the next time. */
 function makeEditable(element: HTMLElement, item: MessageItem, post: (message: FromPage) => void): void {
   const { taskId, text, images } = item;
   const field = h("textarea", { rows: 4, "aria-label": "Changed message" });

@@ -42,7 +42,7 @@ export function highlight(code: string, language: string): string {
   const name = language.toLowerCase();
   if (name === "diff" || name === "patch") return diffLines(code);
   const family = Object.hasOwn(WORDS, name) ? name : Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined;
-  // A block that streams is coloured anew with each piece.
+  // A block that streams is coloured again with each piece.
   if (family === undefined || code.length > LONGEST) return escapeHtml(code);
   const ignoresCase = family === "sql";
   const words = new Set(WORDS[family]?.split(" "));

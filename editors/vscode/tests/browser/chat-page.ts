@@ -69,7 +69,7 @@ export class ChatPage {
     return new ChatPage(browser, page);
   }
 
-  /** Loads it anew with a theme and a size. */
+  /** Loads it again with a theme and a size. */
   async show(theme: keyof typeof THEMES, size: { width: number; height: number }, shown: Request | undefined, context: Partial<ChatContext> = {}): Promise<void> {
     const { page } = this;
     await page.setViewportSize(size);
@@ -95,7 +95,7 @@ export class ChatPage {
     return this.page.evaluate(() => (window as unknown as { told: FromPage[] }).told.splice(0));
   }
 
-  /** What the page keeps for when it is loaded anew. */
+  /** What the page keeps for when it is loaded again. */
   async kept(): Promise<unknown> {
     return this.page.evaluate(() => (window as unknown as { kept?: unknown }).kept);
   }

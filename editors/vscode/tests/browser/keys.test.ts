@@ -92,7 +92,7 @@ test("the chat, new tasks and approvals have keys, which are the editor's elsewh
     await chat.locator("#places", { hasText: "greeting.sh:4" }).waitFor({ timeout: DEADLINE });
     await until(focused, "a new task about the selection is begun");
 
-    // The mode that was chosen last is that of the next task, also after the modes were read anew.
+    // The mode that was chosen last is that of the next task, also after the modes were read again.
     const [server] = editor.pids();
     await chat.locator("#mode").selectOption("ask");
     await editor.command("Roo: Restart the Server");

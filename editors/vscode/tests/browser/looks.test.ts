@@ -16,7 +16,7 @@ async function wear(editor: Editor, chat: Frame, theme: keyof typeof THEMES): Pr
   editor.set({ "workbench.colorTheme": THEMES[theme] });
   const kind = { dark: "vscode-dark", light: "vscode-light", "high-contrast": "vscode-high-contrast", "high-contrast-light": "vscode-high-contrast-light" }[theme];
   await until(() => chat.evaluate((name) => document.body.classList.contains(name), kind), `the theme is ${theme}`);
-  // The workbench is drawn anew within a few frames.
+  // The workbench is redrawn within a few frames.
   await editor.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 

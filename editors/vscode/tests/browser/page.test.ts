@@ -106,7 +106,7 @@ test("a key answers the card that is in front, with what was typed into it", asy
   assert.deepEqual((await chat.told()).filter((one) => one.type === "respond"), [{ type: "respond", approvalId: "root.a1", digest: "d", optionId: "no", text: "not so" }]);
 });
 
-test("single changes are refused with words or written anew, and the answer to the whole says how many it allows", async () => {
+test("single changes are refused with words or rewritten, and the answer to the whole says how many it allows", async () => {
   await chat.show("dark", { width: 280, height: 900 }, request(...working, ...edit));
   const hunk = (hunkId: string, start: number, oldText: string, newText: string): Hunk => ({
     hunkId, digest: `d-${hunkId}`, oldText, newText, oldRange: { start, end: start + 1 }, newRange: { start, end: start + 1 },
@@ -141,7 +141,7 @@ test("single changes are refused with words or written anew, and the answer to t
   assert.deepEqual(await chat.told(), []);
   await chat.tell({ type: "decided", approvalId: "root.a1", answers: before });
 
-  // Asked again about the same, the card keeps all of it; about something else, it begins anew.
+  // Asked again about the same, the card keeps all of it; about something else, it starts over.
   await chat.tell({ type: "state", request: request(...working, ...edit), only: undefined });
   assert.equal(await page.getByLabel("Your lines, Change 3 of 3").inputValue(), "mine\n");
   assert.deepEqual(await chat.told(), []);
@@ -289,7 +289,7 @@ test("what the user said is where one goes back to, and a restore is told", asyn
   assert.ok(!(await page.locator(".said .restore").isVisible()));
 });
 
-test("a message of the user's is written anew in its place", async () => {
+test("a message of the user's is rewritten in its place", async () => {
   const more: Told = { type: "message", message: { id: "f1", say: "user_feedback", text: "Round it\nto two places" } };
   await chat.show("dark", { width: 280, height: 700 }, request(...working, more));
   assert.equal(await page.locator(".said .edit").count(), 2, "at the messages of the user's alone");

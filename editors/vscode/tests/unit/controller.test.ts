@@ -74,7 +74,7 @@ test("the review of an approval ends with its answer, whichever request is shown
   assert.deepEqual(new Set(told), new Set(["shown"]), "the page is told of its own request alone");
 });
 
-test("an approval that is asked again about something else is reviewed anew", () => {
+test("an approval that is asked again about something else is reviewed again", () => {
   const { decisions, done, take } = begun();
   decisions.set("other.a1", [{ hunkId: "h1", digest: "d", decision: "refuse" }], "diff");
   take("other", created, asked("d"), { type: "task.state", state: "interrupted" }, asked("d"));

@@ -16,7 +16,7 @@ test("the switches show what the server says counts", () => {
   assert.deepEqual(autoApproved([item("mcp", true), item("delegate", true), item("execute.mode", "confined")]), { ...off, mcp: true, delegate: true, execute: true });
 });
 
-test("the server is started anew only for what it can't be told", () => {
+test("the server is restarted only for what it can't be told", () => {
   const of = (...sections: string[]): string | undefined => effectOf((section) => sections.some((changed) => changed === section || changed.startsWith(`${section}.`)));
   assert.equal(of("roo.server.path"), "restart");
   assert.equal(of("roo.protocol.enabled", "roo.mode"), "restart");

@@ -173,7 +173,7 @@ test("a replay from the beginning gives the same as the events when they happene
   const whole = play(unknownRequest(ROOT), events);
   for (let cut = 0; cut <= events.length; cut += 1) {
     const part = play(unknownRequest(ROOT), events.slice(0, cut));
-    // Attached anew from the beginning, and from where it was.
+    // Attached again from the beginning, and from where it was.
     assert.deepEqual(play(part, events), whole);
     assert.deepEqual(play(part, events.slice(cut)), whole);
   }

@@ -352,7 +352,7 @@ impl Engine {
         if let (Some(Content::Text(text_before)), Some(Content::Text(after)), Some(encoding)) =
             (before, after, encoding)
         {
-            // It was made anew, perhaps in another encoding than it had.
+            // It was recreated, perhaps in another encoding than it had.
             let recoded = self.workspace().recoded(&file, text_before, after, encoding).await;
             if let Some(edit) = recoded.map_err(|error| error.reason())? {
                 edits.bytes.push(edit);

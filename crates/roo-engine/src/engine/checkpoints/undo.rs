@@ -140,7 +140,7 @@ mod tests {
         std::fs::remove_file(folder.join("a")).unwrap();
         undo_in(&folder, "a", &[&deleted], &contents).unwrap();
         assert_eq!(std::fs::read(folder.join("a")).unwrap(), wide("Straße\n"));
-        // Deleted and made anew in UTF-8.
+        // Deleted and recreated in UTF-8.
         std::fs::write(folder.join("a"), "Gasse\n").unwrap();
         let made = SavedFile { before: SavedContent::Absent, ..changed };
         undo_in(&folder, "a", &[&deleted, &made], &contents).unwrap();

@@ -109,7 +109,7 @@ impl Account {
         self.waiting.len() < before
     }
 
-    /// Expects anew when each request begins. To be called after every change.
+    /// Estimates again when each request begins. To be called after every change.
     pub(super) fn schedule(&mut self, now: i64) {
         self.bring_up_to_date(now);
         let mut begun = self.begun.clone();

@@ -1,5 +1,5 @@
 //! Turns at the endpoints of models: how often requests may begin, by the limits of their profiles and the endpoints' own
-//! word, for all tasks together. Who comes first begins first. Whether a failed request is made again is decided elsewhere.
+//! word, for all tasks together. Whoever comes first begins first. Whether a failed request is made again is decided elsewhere.
 
 mod account;
 
@@ -74,7 +74,7 @@ impl SharedAccount {
 }
 
 impl AccountState {
-    /// Expects anew when each request begins, and wakes those for which that makes a difference: the first, those that
+    /// Estimates again when each request begins, and wakes those for which that makes a difference: the first, those that
     /// begin sooner than they wake, and those whose users are to be told. The others find it when they wake.
     fn reschedule(&mut self, now: i64) {
         self.account.schedule(now);

@@ -68,7 +68,7 @@ pub(super) struct CurrentCall {
     pub(super) verdict: Option<RecordedVerdict>,
     /// Progress of the call.
     pub(super) stage: Stage,
-    /// Whether it has started before, and was begun anew because nothing was found of its effect.
+    /// Whether it has started before, and was restarted because nothing was found of its effect.
     pub(super) is_restarted: bool,
 }
 
@@ -486,7 +486,7 @@ impl CurrentCall {
         }
     }
 
-    /// Lets the gate judge an action anew that the user is asked about.
+    /// Has the gate judge again an action that the user is asked about.
     pub(super) fn judge_again(&mut self) {
         if let Some(authorization) = self.authorization_mut() {
             authorization.judge_again();
@@ -575,7 +575,7 @@ impl Authorization {
         }
     }
 
-    /// Lets the gate judge an action anew that the user is asked about.
+    /// Has the gate judge again an action that the user is asked about.
     fn judge_again(&mut self) {
         if let Self::User(asked) = self {
             *self = Self::Gate(Approval::Asked(asked.clone()));

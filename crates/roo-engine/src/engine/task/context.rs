@@ -9,7 +9,7 @@ use roo_protocol::context::{ContextMeter, Shortening, ShorteningMethod};
 
 /// Tokens of 1,000 bytes before an endpoint has told any: more than in most texts.
 const CAUTIOUS_RATE: u64 = 400;
-/// Tokens of 1,000 bytes before an endpoint has told any, at the least: prose and code have more.
+/// The fewest tokens of 1,000 bytes before an endpoint has told any: prose and code have more.
 const MIN_RATE: u64 = 220;
 /// Tokens of 1,000 bytes that an endpoint may tell. What is outside isn't a count of the whole request.
 const PLAUSIBLE_RATES: std::ops::RangeInclusive<u64> = 120..=1_200;
@@ -35,7 +35,7 @@ const RECENT: u64 = 20;
 const SUMMARY: u64 = 25;
 /// Growth of a conversation, in percent of that space, before a shortening that failed or brought little is tried again.
 const GROWTH: u64 = 10;
-/// The same at the least, in percent of what a request may have: where little or no space is left, each bit would count.
+/// The least such growth, in percent of what a request may have: where little or no space is left, each bit would count.
 const MIN_GROWTH_PERCENT: u64 = 2;
 /// The window of a model that writes summaries, where it isn't known, in tokens.
 const USUAL_WINDOW: u64 = 128_000;
@@ -45,7 +45,7 @@ const USUAL_FRAME: u64 = 50_000;
 const MAX_FAILURES: u32 = 3;
 /// Tokens of an answer whose length is not limited by the profile.
 const USUAL_ANSWER: u64 = 8_192;
-/// Tokens of such an answer, at the least: with fewer, a model can't make a call.
+/// The fewest tokens of such an answer: with fewer, a model can't make a call.
 const MIN_ANSWER_TOKENS: u64 = 1_024;
 
 /// Everything of a request but its conversation, as it was sent last.

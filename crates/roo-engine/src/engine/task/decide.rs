@@ -870,7 +870,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let Stage::Run { write, .. } = &current.stage else { return vec![] };
     let call = &*current.as_it_runs();
     if outcome.is_stale && task.merge_in_progress().is_some() && !task.is_ending() {
-        // Another branch was merged meanwhile: the merge begins anew, with the files as they are now.
+        // Another branch was merged meanwhile: the merge starts over, with the files as they are now.
         return vec![Event::ToolRestarted { call_id: call.id.clone() }];
     }
     let review = current.review().map(|review| &*review.hunks);

@@ -62,7 +62,7 @@ struct RepeatedCall {
 }
 
 impl LoopGuard {
-    /// Begins anew where a task goes on after its end.
+    /// Begins again where a task goes on after its end.
     pub(super) fn reopen(&mut self) {
         self.mistakes = 0;
         self.delegations = 0;
@@ -266,7 +266,7 @@ fn length(call: &ToolCall) -> usize {
 }
 
 /// Describes a call and its subject for people: the same for calls that differ in their other words alone, so that a
-/// user who refuses one is not worn down by its like.
+/// user who refuses one is not asked similar ones again and again.
 fn describe_call(call: &ToolCall) -> String {
     let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
     if let Some(line) = parameter("command") {

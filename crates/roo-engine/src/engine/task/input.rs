@@ -328,7 +328,7 @@ pub enum Effect {
     CallModel {
         /// The request's number.
         request: u32,
-        /// Number of times that it was begun anew for another model.
+        /// Number of times that it was restarted for another model.
         restarts: u32,
     },
     /// Shorten the conversation.

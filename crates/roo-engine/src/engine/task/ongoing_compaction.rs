@@ -9,7 +9,7 @@ pub struct Compaction {
     pub method: ShorteningMethod,
     /// True if the user wants it.
     pub is_manual: bool,
-    /// The place before which turns are replaced, as it was at the begin: what is summarised is what is replaced. None
+    /// The place before which turns are replaced, as it was at the beginning: what is summarised is what is replaced. None
     /// where there is too little.
     pub cut: Option<usize>,
 }

@@ -2,7 +2,7 @@
 //!
 //! A log has events alone. Each input is recorded within them: an answer as blocks, a result with its text, a decision
 //! with its reason. What the machine added (numbers, questions, wording, sums) is left behind here, so that a replay
-//! derives it anew. Where several inputs may have led to the same events, all of them are returned, the likelier ones
+//! derives it again. Where several inputs may have led to the same events, all of them are returned, the likelier ones
 //! first; the replay finds out which one did.
 
 use std::sync::Arc;
@@ -328,7 +328,7 @@ fn model_failed(task: &Task, failed: &Event, next: Option<&Event>) -> Vec<TimedI
     };
     let mut found = vec![];
     if let Some(Event::RetryScheduled { due, .. }) = next {
-        // The wait is partly drawn by lot, so it is what the log says. Any attempt may follow a patient one.
+        // The wait is partly random, so it is what the log says. Any attempt may follow a patient one.
         found.push(with(Remedy::Retry { after: Some(*due), jitter: 0.0, is_patient: true }, NO_TIME));
         found.push(with(Remedy::RetryAnew, *due));
     }

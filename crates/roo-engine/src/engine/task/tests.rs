@@ -1165,7 +1165,7 @@ mod model_failures {
         sim.answer("Try again");
         assert_eq!(sim.wanted(), calls_model(6));
         sim.fails(RETRY);
-        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted again");
     }
 
     #[test]
@@ -1202,7 +1202,7 @@ mod model_failures {
         sim.input(change(None, "other"));
         assert_eq!(sim.wanted(), calls_model(3));
         sim.fails(RETRY);
-        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted again");
         assert_eq!(fold(&sim.log), sim.task);
     }
 

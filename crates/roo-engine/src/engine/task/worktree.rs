@@ -25,7 +25,7 @@ pub(in crate::engine) enum Worktree {
     Unavailable(String),
     /// The branch works in it.
     Open(OpenWorktree),
-    /// The branch stops with its request, and has changed nothing that is not merged: it is removed, and made anew when the
+    /// The branch stops with its request, and has changed nothing that is not merged: it is removed, and recreated when the
     /// branch goes on. What a kill leaves of it is replaced then.
     Unused(OpenWorktree),
     /// The branch works in it no more.
@@ -223,7 +223,7 @@ impl Task {
         }
     }
 
-    /// The user has said something: conflicts are counted anew.
+    /// The user has said something: conflicts are counted again.
     pub(super) fn forget_conflicts(&mut self) {
         if let Some(open) = self.open_worktree_mut() {
             open.conflicts = 0;

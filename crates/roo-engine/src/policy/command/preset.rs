@@ -154,7 +154,7 @@ pub fn suggested_presets(project: &Path) -> Vec<&'static Preset> {
     presets().iter().filter(|preset| preset.files.is_empty() || preset.fits(&names)).collect()
 }
 
-/// A rule with which a program may run, for who wrote one that can't.
+/// A rule with which a program may run, for whoever wrote one that can't.
 pub(super) fn example(program: &str) -> Option<(String, &'static str)> {
     let name = programs::name(program);
     let rules = presets().iter().flat_map(|preset| preset.rules.iter().map(move |rule| (rule, preset.name)));

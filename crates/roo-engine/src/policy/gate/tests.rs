@@ -629,7 +629,7 @@ fn a_command_on_an_ignored_file_is_refused_at_once() {
     ] {
         fixture.expect("execute_command", run(line), "ask command");
     }
-    // Who names it in a rule is asked by nobody.
+    // Whoever names it in a rule is asked by nobody.
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let execute = Execute { allow: vec![words("cat private.txt")], ..Execute::default() };
     fixture.set(|settings| settings.auto_approve.execute = execute);

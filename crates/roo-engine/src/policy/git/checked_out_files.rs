@@ -57,7 +57,7 @@ pub(in super::super) struct CheckedOutFile {
 }
 
 impl WorkTreesBefore {
-    /// Takes down what is there before a command, which may change these protected files and directories.
+    /// Records what is there before a command, which may change these protected files and directories.
     pub(in super::super) fn begin(
         directories: &[GitDirectory],
         opened: &[PathBuf],

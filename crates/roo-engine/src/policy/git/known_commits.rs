@@ -47,7 +47,7 @@ impl KnownCommits {
         Self { file: PrivateFile::new(file) }
     }
 
-    /// Takes down what is there before a command. `is_alone` says whether no other command runs, which may have made some
+    /// Records what is there before a command. `is_alone` says whether no other command runs, which may have made some
     /// of it; `held` is what protected files are.
     pub(super) fn begin(
         &self,
@@ -64,7 +64,7 @@ impl KnownCommits {
         })
     }
 
-    /// Takes down what a command left.
+    /// Records what a command left.
     pub(in super::super) fn end(&self, directories: &[GitDirectory]) -> io::Result<()> {
         self.change(directories, |_, _| {})
     }

@@ -345,9 +345,9 @@ proptest! {
         }
         if let Ok(delegation) = parse_for("code", &message) {
             let tree = draw(&chain(&[("🆕", "Root"), ("💻", &delegation.title)]), Some(1));
-            let anew = render(&delegation, &mode("code").emoji, &Urid::new(ID), &tree);
-            prop_assert!(anew.contains(&tree));
-            prop_assert_eq!(code(&anew), delegation, "{}", anew);
+            let again = render(&delegation, &mode("code").emoji, &Urid::new(ID), &tree);
+            prop_assert!(again.contains(&tree));
+            prop_assert_eq!(code(&again), delegation, "{}", again);
         }
     }
 

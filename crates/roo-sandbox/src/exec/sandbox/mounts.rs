@@ -293,7 +293,7 @@ fn mount_places(
         match tree {
             Some(tree) => {
                 tree.attach_anew(&path).step(&named("the place", &path))?;
-                // Also where another program has replaced it just now: then it is mounted anew.
+                // Also where another program has replaced it just now: then it is mounted again.
                 if access == Access::Read {
                     kinds.insert(path, MountKind::ReadOnly);
                 }
@@ -534,7 +534,7 @@ impl Covers {
             _ => &self.file,
         };
         match attach(&clone_tree(cover)?, &target) {
-            // Another program has replaced it just now: it is covered anew.
+            // Another program has replaced it just now: it is covered again.
             Err(_) if fstat(&target)?.st_nlink == 0 => Ok(Covered::Closed),
             attached => Ok(attached.map(|()| Covered::Closed)?),
         }

@@ -1,4 +1,4 @@
-//! Mounting anew what keeps a command from its held places, by the helper that is outside of the command's process
+//! Mounting again what keeps a command from its held places, by the helper that is outside of the command's process
 //! namespace and has the privilege.
 //!
 //! When an editor or git outside replaces a file by name, what was mounted on it is gone from the command's mount

@@ -149,7 +149,7 @@ async fn serve(listener: UnixListener, key: SigningKey, work: PathBuf, signed: A
             }
             Err(error) => [&b"1"[..], error.to_string().as_bytes()].concat(),
         };
-        // Who asked may be gone.
+        // Whoever asked may be gone.
         let _ = stream.write_all(&answer).await;
     }
 }

@@ -87,8 +87,8 @@ async fn one_question_shows_all_files_and_binds_the_answer_to_just_these_texts()
     assert!(matches!(allowed.decision, PolicyDecision::Allow { .. }) && allowed.permit.is_some());
     // Any other text of any file is another action.
     fs::write(fixture.root().join("a.rs"), "x\na\n").unwrap();
-    let (anew, ..) = asked(fixture.judge_approved("apply_patch", call, Some(digest)).await.decision);
-    assert_ne!(anew, digest);
+    let (again, ..) = asked(fixture.judge_approved("apply_patch", call, Some(digest)).await.decision);
+    assert_ne!(again, digest);
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Supervisor {
             return Ok(());
         }
         if let Err(error) = self.capture(found, original, with_content) {
-            // What could not be kept is told as a change whose earlier content is not known.
+            // What could not be kept is reported as a change whose earlier content is not known.
             let _ = error;
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Supervisor {
                     device,
                     inode,
                 };
-                // What is lost is told as a change whose earlier content is not known.
+                // What is lost is reported as a change whose earlier content is not known.
                 let _ = writer.add(&line);
             }
         }
