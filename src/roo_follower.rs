@@ -89,7 +89,7 @@ pub(crate) enum Followed {
 }
 
 impl RooFollower {
-    /// Follows from the beginning, and tells what comes behind the number `known`.
+    /// Follows from the beginning, and tells what comes after the number `known`.
     pub(crate) fn new(engine: Arc<Engine>, follower: Follower, vocabulary: Vocabulary, known: u64) -> Self {
         Self { engine, follower, vocabulary, known }
     }

@@ -256,7 +256,7 @@ pub(super) struct Run {
     /// Adds standard input to the description.
     #[arg(value_parser = standard_input, value_name = "-")]
     pub(super) input: Option<String>,
-    /// The same again: of words behind the prompt, that it needs quotes would not be said otherwise.
+    /// The same again: of words after the prompt, that it needs quotes would not be said otherwise.
     #[arg(value_parser = standard_input, hide = true)]
     pub(super) unquoted: Vec<String>,
     /// The mode's slug.

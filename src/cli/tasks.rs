@@ -414,7 +414,7 @@ fn pending(engine: &Engine, task: &TaskId, questions: Vec<(TaskId, PendingQuesti
 }
 
 /// The task of this name: a request's id or URID or the beginning of one, with the number of a branch
-/// behind a dot.
+/// after a dot.
 pub(super) async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
     let Some((request, number)) = name.split_once('.') else { return find_request(engine, name).await };
     let root = find_request(engine, request).await?;

@@ -84,7 +84,7 @@ struct Asked {
 enum AskedKind {
     Initialize,
     Shutdown,
-    /// The events of a request behind this number.
+    /// The events of a request after this number.
     Attach(TaskId, u64),
     Detach(TaskId),
     /// A request that begins, and is followed from its start.
@@ -145,7 +145,7 @@ enum Arrival {
     Next,
     /// The editor has it.
     Known,
-    /// Some are missing that come before it, behind this number.
+    /// Some are missing that come before it, after this number.
     Early { after: u64 },
 }
 
@@ -317,7 +317,7 @@ impl ClientState {
         }
     }
 
-    /// Asks for the events of a request behind this number, unless that is under way.
+    /// Asks for the events of a request after this number, unless that is under way.
     fn catch_up(&mut self, root: TaskId, after: u64) -> Option<Routed> {
         let is_it = |asked: &Asked| matches!(&asked.kind, AskedKind::Attach(task, _) if *task == root);
         let is_asked = self.asked.values().any(is_it);

@@ -68,7 +68,7 @@ struct Opening<'l> {
     container: Container,
     behind: &'l str,
     is_certain: bool,
-    /// True if it begins one also on a line behind a paragraph.
+    /// True if it begins one also on a line after a paragraph.
     interrupts: bool,
 }
 
@@ -310,7 +310,7 @@ impl Fence {
     }
 }
 
-/// What stands behind the mark of a quotation, with which a line begins.
+/// What stands after the mark of a quotation, with which a line begins.
 fn behind_quotation_mark(line: &str) -> Option<&str> {
     let white = indent(line);
     let behind = line.get(white..).filter(|_| white <= INDENT)?.strip_prefix('>')?;

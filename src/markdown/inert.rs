@@ -409,7 +409,7 @@ mod tests {
             let mut text = String::new();
             let mut column = 0;
             for marker in markers {
-                // Only an item that begins with the number one goes on right behind a paragraph.
+                // Only an item that begins with the number one goes on right after a paragraph.
                 text.push_str(if marker == "12. " { "\n" } else { "" });
                 text.push_str(&format!("{}{marker}Costs $5, `a<b>`:\n", " ".repeat(column)));
                 column += marker.len();

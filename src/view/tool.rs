@@ -80,7 +80,7 @@ impl RunningCall {
         }
         if self.line_ends > OUTPUT_LINES * 4 {
             let mut ends = self.output.rmatch_indices('\n').map(|(at, _)| at + 1);
-            // The last line may have begun behind the last line end.
+            // The last line may have begun after the last line end.
             if let Some(from) = ends.nth(OUTPUT_LINES) {
                 self.keep_from(from);
             }

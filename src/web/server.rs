@@ -32,7 +32,7 @@ use crate::accept::accept;
 
 /// The path of the WebSocket.
 const SOCKET: &str = "/socket";
-/// The subprotocol; it comes with another one that is the token behind a word.
+/// The subprotocol; it comes with another one that is the token after a word.
 const PROTOCOL: &str = "roo-lsp";
 const TOKEN: &str = "token.";
 /// The longest message of a page, in bytes: a prompt with all images that the page takes.

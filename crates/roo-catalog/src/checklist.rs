@@ -75,7 +75,7 @@ impl Checklist {
     }
 }
 
-/// An entry: a box and a text, behind the mark of a list if there is one.
+/// An entry: a box and a text, after the mark of a list if there is one.
 fn entry(line: &str) -> Option<(String, TodoStatus)> {
     let line = line.trim();
     let behind_number = || {

@@ -274,7 +274,7 @@ mod tests {
                 let right = format!("{id} of 1\nbytes");
                 assert!(found(&reader, id, 1).is_none_or(|found| found == right), "{operations}");
             }
-            // What is added behind a torn line counts.
+            // What is added after a torn line counts.
             if left.exists(Path::new("/state")).unwrap() {
                 reader.add(&[entry("c", 1)], |_| true).unwrap();
                 assert!(found(&history(&left), "c", 1).is_some(), "{operations}");

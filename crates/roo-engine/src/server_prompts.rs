@@ -172,7 +172,7 @@ impl ServerPrompt {
         let next = open.get(in_order.len()).copied();
         known.extend(open.iter().zip(in_order).map(|(name, value)| ((*name).to_owned(), value.clone())));
         let is_named = in_progress.is_some();
-        // Words behind the last argument belong to its value, which no server knows how to go on with.
+        // Words after the last argument belong to its value, which no server knows how to go on with.
         let (name, value) = in_progress.or_else(|| Some((next?.to_owned(), word)))?;
         known.remove(&name);
         Some(ArgumentInProgress { name, value, start, is_named, known })

@@ -565,7 +565,7 @@ impl<'a> Part<'a> {
         format!("; {introduction}: {}", exact_line(&list))
     }
 
-    /// Says behind the name of a key why a value isn't allowed here: what is, and what was found. Looks at type, texts and
+    /// Says after the name of a key why a value isn't allowed here: what is, and what was found. Looks at type, texts and
     /// bounds of this value, not into it. `is_secret` leaves out what the value is.
     pub(crate) fn refusal(&self, value: &Value, is_secret: bool) -> Option<String> {
         let Some(shape) = self.shapes.iter().find(|shape| shape.is_type_of(value)) else {

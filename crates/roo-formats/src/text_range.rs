@@ -42,7 +42,7 @@ impl Position {
 pub struct TextRange {
     /// Its first character.
     pub start: Position,
-    /// The character behind its last one; equal to the start where nothing begins there.
+    /// The character after its last one; equal to the start where nothing begins there.
     pub end: Position,
 }
 

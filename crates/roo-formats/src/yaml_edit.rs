@@ -33,7 +33,7 @@ struct KeyPlace {
     start: usize,
     /// Bytes before it on its line.
     column: usize,
-    /// The byte behind its colon.
+    /// The byte after its colon.
     end: usize,
 }
 
@@ -325,7 +325,7 @@ impl YamlEdit {
     }
 
     /// The end of what belongs to a key: the lines below it that are indented further, and a list at the indentation of the
-    /// key. Comments belong to it where they are indented as its value is; blank lines and other comments behind the last
+    /// key. Comments belong to it where they are indented as its value is; blank lines and other comments after the last
     /// of these lines belong to what follows.
     fn block_end(&self, key: KeyPlace) -> usize {
         let mut end = self.next_line(key.start);
@@ -354,7 +354,7 @@ impl YamlEdit {
         end
     }
 
-    /// The comment behind the value of a key on its line, with the space before it.
+    /// The comment after the value of a key on its line, with the space before it.
     fn comment(&self, key: KeyPlace) -> &str {
         let line = key.end..self.content_end(key.start);
         let rest = match self.value_on(line.clone()) {
@@ -366,7 +366,7 @@ impl YamlEdit {
         at.map_or("", |at| rest[at..].trim_end())
     }
 
-    /// The value that begins on a part of a line, behind a key, and ends there.
+    /// The value that begins on a part of a line, after a key, and ends there.
     fn value_on(&self, line: Range<usize>) -> Option<Range<usize>> {
         let text = &self.text[line.clone()];
         let start = line.start + (text.len() - text.trim_start().len());
@@ -679,7 +679,7 @@ mod tests {
         }
     }
 
-    /// A value as people may write it, behind its key and a space, with a comment; further lines are at the margin.
+    /// A value as people may write it, after its key and a space, with a comment; further lines are at the margin.
     fn written() -> impl Strategy<Value = (Vec<&'static str>, Value)> {
         prop::sample::select(vec![
             (vec!["plain text"], json!("plain text")),

@@ -35,7 +35,7 @@ const BUSY: Duration = Duration::from_secs(5);
 /// The most vectors of texts that are gone, and of other models, besides as many as there are chunks.
 const SPARE_VECTORS: i64 = 1000;
 
-/// Files of a database, by what is behind its name.
+/// Files of a database, by what is after its name.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
 const SCHEMA: &str = "

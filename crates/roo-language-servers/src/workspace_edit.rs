@@ -118,7 +118,7 @@ pub fn apply_range_edits(text: &str, edits: &[RangeEdit], encoding: Encoding) ->
     let positions = Positions::new(text, encoding);
     let offset = |position: Position| {
         let offset = positions.offset(position);
-        // A range of whole lines may end at the beginning of a line behind the last one.
+        // A range of whole lines may end at the beginning of a line after the last one.
         let is_end = offset == text.len() && position.character == 0;
         match positions.position(offset) == position || is_end {
             true => Ok(offset),

@@ -65,7 +65,7 @@ pub struct Command {
     pub redirects: Vec<Redirect>,
     /// Constructs around it, from the outside in.
     pub ways: Vec<Way>,
-    /// The operator between it and the command before; none for the first of a list and behind a line's end.
+    /// The operator between it and the command before; none for the first of a list and after a line's end.
     pub join: Option<Join>,
 }
 
@@ -97,7 +97,7 @@ pub struct Redirect {
     pub descriptor: String,
     /// The operator.
     pub operator: String,
-    /// The file, descriptor, text, or delimiter behind the operator; none where it closes.
+    /// The file, descriptor, text, or delimiter after the operator; none where it closes.
     pub target: Option<Word>,
     /// The document of `<<`.
     pub document: Option<Document>,

@@ -489,7 +489,7 @@ impl StrictReader<'_> {
         Ok(c)
     }
 
-    /// Reads on behind a double quote up to its end.
+    /// Reads on after a double quote up to its end.
     fn double_quoted(&mut self, parts: &mut Parts) -> Result<(), String> {
         parts.touch();
         loop {
@@ -517,7 +517,7 @@ impl StrictReader<'_> {
         }
     }
 
-    /// Reads on behind a dollar sign.
+    /// Reads on after a dollar sign.
     fn expansion(&mut self, quoted: bool) -> Result<Part, String> {
         let rest = self.rest();
         if rest.starts_with('?') {

@@ -192,7 +192,7 @@ impl<'a> Flat<'a> {
     fn list(&mut self, list: &'a List, ways: &[Way]) {
         for item in &list.items {
             let negated = [ways, &[Way::Negation]].concat();
-            // The grammar negates what stands directly behind the mark.
+            // The grammar negates what stands directly after the mark.
             for (index, stage) in item.stages.iter().enumerate() {
                 let join = if index > 0 { Some(Join::Pipe) } else { item.join };
                 let is_negated = item.is_negated && index == 0;

@@ -176,7 +176,7 @@ fn parenthesis(chars: &Chars<'_>) -> Opaque {
 
 type Chars<'a> = std::iter::Peekable<std::str::CharIndices<'a>>;
 
-/// Reads on behind a double quote up to its end.
+/// Reads on after a double quote up to its end.
 fn double_quoted(chars: &mut Chars<'_>, value: &mut String) -> Result<(), Opaque> {
     loop {
         let (_, c) = chars.next().ok_or(Opaque::Unclosed)?;

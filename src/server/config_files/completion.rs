@@ -75,7 +75,7 @@ struct EntrySyntax {
     json: bool,
     /// Inside of quotes that are there already.
     quoted: bool,
-    /// Directly behind a colon or a dash, where YAML needs a space.
+    /// Directly after a colon or a dash, where YAML needs a space.
     needs_space: bool,
 }
 

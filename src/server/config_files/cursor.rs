@@ -264,7 +264,7 @@ impl<'a> Scan<'a> {
         self.text.len() + 1
     }
 
-    /// The place behind the quote that closes the one here; the end of the line when none does.
+    /// The place after the quote that closes the one here; the end of the line when none does.
     fn quoted(&self, at: usize) -> usize {
         let rest = self.slice(at..self.text.len());
         let Some(quote) = rest.chars().next() else { return at };

@@ -86,7 +86,7 @@ impl ProblemsBefore {
         Self { files }
     }
 
-    /// Tells the model, behind the result of the edit, what became of the problems.
+    /// Tells the model, after the result of the edit, what became of the problems.
     pub(super) async fn tell(self, outcome: &mut Outcome, services: &EngineServices) {
         if self.files.is_empty() || outcome.status != ToolStatus::Ok || outcome.edits.is_empty() {
             return;

@@ -29,7 +29,7 @@ impl RequestHistory {
         Self { index: directory.history() }
     }
 
-    /// Requests behind the cursor, newest first. `living` knows those that live here.
+    /// Requests after the cursor, newest first. `living` knows those that live here.
     pub(super) fn items(
         &mut self,
         directory: &WorkspaceDirectory,

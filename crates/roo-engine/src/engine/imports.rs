@@ -565,7 +565,7 @@ fn of_id(id: &str, input: &mut VecDeque<InputPart>) -> Option<PastResult> {
     }
 }
 
-/// The result of a call that was made by tags: the texts of the next message, behind a heading with the tool's name. The user's
+/// The result of a call that was made by tags: the texts of the next message, after a heading with the tool's name. The user's
 /// words are the answer to a question, and go on for themselves behind anything else.
 fn of_tags(call: &ToolCall, input: &mut VecDeque<InputPart>) -> Option<PastResult> {
     let asks = matches!(parse(call), Ok(Invocation::AskFollowupQuestion(_)));

@@ -365,7 +365,7 @@ impl Journal {
         Arc::new(EventParams { root_id: root.clone(), task_id: root, seq: None, from: None, at, event })
     }
 
-    /// A cursor behind the event `after`.
+    /// A cursor after the event `after`.
     pub fn follow(self: &Arc<Self>, after: u64) -> Follower {
         let mut inner = self.lock();
         inner.followers += 1;
@@ -555,7 +555,7 @@ impl Follower {
             let root = self.journal.root.clone();
             let read = roo_durable::spawn_blocking(move || {
                 let mut records = Vec::new();
-                // What isn't published yet is read once it is: reading goes on behind the last record.
+                // What isn't published yet is read once it is: reading goes on after the last record.
                 let next = roo_durable::read_while::<Event>(&directory, offset, |mut record| {
                     as_own(&root, &mut record);
                     let goes_on = record.seq < published && records.len() + 1 < PAGE;

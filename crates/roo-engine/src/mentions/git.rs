@@ -442,7 +442,7 @@ async fn start_with(
 #[derive(Default)]
 struct ChangedFiles {
     lines: Vec<String>,
-    /// Files behind the last line.
+    /// Files after the last line.
     more: usize,
     /// Files whose changes are left out of diffs.
     withheld: BTreeSet<OsString>,

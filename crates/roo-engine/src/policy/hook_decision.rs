@@ -18,7 +18,7 @@ use roo_workspace::{Purpose, Workspace};
 pub struct HookMessages {
     /// The call's parameters as it runs; none where they stay.
     pub params: Option<Map<String, Value>>,
-    /// Text that the model reads behind the call's result, set off.
+    /// Text that the model reads after the call's result, set off.
     pub addition: Option<String>,
     /// For the user.
     pub warnings: Vec<String>,

@@ -734,7 +734,7 @@ fn occurrences<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = &'a str
         let before = line.get(..at)?;
         let mut after = line.get(at + name.len()..)?.chars();
         let (next, then) = (after.next(), after.next());
-        // A sentence may end behind a name.
+        // A sentence may end after a name.
         let ends = !next.is_some_and(continues) || (next == Some('.') && !then.is_some_and(continues));
         (!before.ends_with(continues) && ends).then_some(before)
     })

@@ -14,9 +14,9 @@ enum ScannerState {
     /// Behind a `-` that begins something.
     Dash,
     Plain,
-    /// In plain text, behind a blank: a `#` begins a comment here.
+    /// In plain text, after a blank: a `#` begins a comment here.
     PlainBlank,
-    /// In plain text, behind a colon that may end it.
+    /// In plain text, after a colon that may end it.
     PlainColon,
     Comment,
     Single,

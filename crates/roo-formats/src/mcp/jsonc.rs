@@ -144,7 +144,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Goes behind a value.
+    /// Goes after a value.
     fn skip(&mut self) -> Option<()> {
         self.peek()?;
         let mut depth = 0_usize;

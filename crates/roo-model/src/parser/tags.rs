@@ -750,7 +750,7 @@ struct Parameter {
     closing: Option<ClosingTag>,
     /// A closing tag came that was data.
     doubtful: bool,
-    /// The first tag behind a closing tag that is no parameter's.
+    /// The first tag after a closing tag that is no parameter's.
     unknown: Option<String>,
 }
 

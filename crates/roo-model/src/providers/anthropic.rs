@@ -97,7 +97,7 @@ impl HttpFormat for Messages {
 
     /// The provider keeps what it has read up to a mark, and the next request finds it by its longest equal
     /// beginning. Four marks are allowed: tools, system, and the last two user messages, of which the
-    /// older one is where the request before ended. The tail stays behind the last mark.
+    /// older one is where the request before ended. The tail stays after the last mark.
     fn marked_messages(&self, _: &RequestOptions) -> usize {
         2
     }

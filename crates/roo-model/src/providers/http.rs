@@ -901,7 +901,7 @@ fn lacks_function_calling(said: &str) -> bool {
     .any(|words| said.contains(words))
 }
 
-/// Returns whether the account behind the key has no credit: to wait brings none.
+/// Returns whether the account of the key has no credit: to wait brings none.
 fn is_out_of_credit(words: &[String]) -> bool {
     words.iter().any(|word| word == "insufficient_quota")
 }

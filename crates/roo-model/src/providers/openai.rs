@@ -160,7 +160,7 @@ fn marks_cache(options: &RequestOptions) -> bool {
     is_gateway && (Claude::from_name(&options.model).is_some() || options.model.contains("anthropic/"))
 }
 
-/// Returns whether a model refuses a message of the user directly behind the results of calls, as Mistral's do wherever they
+/// Returns whether a model refuses a message of the user directly after the results of calls, as Mistral's do wherever they
 /// are served.
 fn refuses_user_after_results(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
@@ -226,7 +226,7 @@ fn user_messages(message: UserMessage<'_>, options: &RequestOptions, is_marked: 
     }
     let tail = message.tail.map(Cow::Borrowed);
     if marks_cache(options) {
-        // The tail changes, so it stays behind the mark in a message or a part of its own; and behind a message that is no
+        // The tail changes, so it stays after the mark in a message or a part of its own; and after a message that is no
         // longer marked, as what was cached has it so.
         rendered.extend(user_message(texts, images));
         if let Some(last) = rendered.last_mut().filter(|_| is_marked) {

@@ -122,7 +122,7 @@ impl Rendering {
         open
     }
 
-    /// Forgets what was rendered behind the last cut before the first item that is another one now.
+    /// Forgets what was rendered after the last cut before the first item that is another one now.
     fn forget_changed(&mut self, request: &ModelRequest) {
         let pairs = self.items.iter().zip(request.items.shared());
         let common = pairs.take_while(|(one, other)| Arc::ptr_eq(one, other)).count();

@@ -93,7 +93,7 @@ struct ListParams {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadParams {
-    /// The task's id; a branch's with its number behind a dot.
+    /// The task's id; a branch's with its number after a dot.
     id: String,
     /// The byte to begin at, as the page before has told it.
     #[serde(default)]

@@ -377,7 +377,7 @@ fn plain() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9 .,]{0,30}".prop_map(|text| format!("x{}x", text.trim()))
 }
 
-/// The calls of an answer with the texts of their results, its text, and what comes behind the results.
+/// The calls of an answer with the texts of their results, its text, and what comes after the results.
 type Turn = (Vec<(String, String, bool)>, Option<String>, Option<String>, Option<String>);
 
 fn turn() -> impl Strategy<Value = Turn> {

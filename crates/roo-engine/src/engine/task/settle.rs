@@ -115,7 +115,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     events
 }
 
-/// Lets a request go on behind its end where its user has said something since that was decided on: nobody else would
+/// Lets a request go on after its end where its user has said something since that was decided on: nobody else would
 /// answer.
 fn answer_late_messages(task: &Task) -> Vec<Event> {
     let is_late = |item: &QueueItem| task.is_said_since_end(item);

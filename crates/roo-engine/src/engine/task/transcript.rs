@@ -19,7 +19,7 @@ pub(in crate::engine) enum Speaker {
     User,
     /// The agent that this one works for. Its brief is kept too.
     Parent,
-    /// The user, behind the turns that are to be summarised.
+    /// The user, after the turns that are to be summarised.
     UserLater,
     /// Anyone else: what was looked up, or what the agent itself said and did.
     Other,

@@ -479,7 +479,7 @@ impl Command<'_> {
         if self.name == "git" { self.committed() } else { None }
     }
 
-    /// The names that are put behind its arguments.
+    /// The names that are put after its arguments.
     fn reads_further(&self, shows: bool) -> Option<String> {
         let name = &self.name;
         let further = self.judged.further?;

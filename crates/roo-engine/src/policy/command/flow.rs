@@ -19,7 +19,7 @@ use roo_shell::{Join, Script};
 const COMMANDS: usize = 1000;
 /// The most values that a loop goes through.
 const VALUES: usize = 200;
-/// The most files whose names are put behind a command.
+/// The most files whose names are put after a command.
 const FILES: usize = 1000;
 /// Largest number of passes through a loop until nothing new comes of it.
 const ROUNDS: usize = 8;
@@ -659,7 +659,7 @@ impl<'r> Walk<'_, 'r> {
         }
     }
 
-    /// Takes `xargs` away from a command, and gives what stands behind its arguments.
+    /// Takes `xargs` away from a command, and gives what stands after its arguments.
     fn given_by_xargs(
         &mut self,
         arguments: &mut Vec<Argument>,

@@ -1,4 +1,4 @@
-//! Context that a command line doesn't tell: the directory where it would run, and the files behind its names there.
+//! Context that a command line doesn't tell: the directory where it would run, and the files that its names mean there.
 
 use std::ffi::OsString;
 use std::fs;

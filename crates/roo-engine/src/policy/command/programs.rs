@@ -106,7 +106,7 @@ pub(super) fn only_lists(name: &str) -> bool {
     knowledge().listing.has(name)
 }
 
-/// Returns the parts of a word that may be paths by themselves: the value behind an option's letters, in an assignment,
+/// Returns the parts of a word that may be paths by themselves: the value after an option's letters, in an assignment,
 /// or behind a revision.
 pub(super) fn parts(word: &str) -> impl Iterator<Item = &str> {
     let letters = if word.starts_with('-') && !word.starts_with("--") { word } else { "" };

@@ -63,7 +63,7 @@ const BLANKS: usize = 16;
 /// The most bytes of a type between a name and its value.
 const TYPE: usize = 40;
 
-/// Recognizes the secret value behind a name.
+/// Recognizes the secret value after a name.
 pub(super) fn value(name: &str, candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
     let mut cursor = candidate.cursor();
     for _ in 0..name.len() {
@@ -78,7 +78,7 @@ pub(super) fn value(name: &str, candidate: &Candidate<'_>) -> Result<Option<Secr
     if secret.is_some() && !is_code {
         return Ok(secret);
     }
-    // `token: string = "…"`: what stood behind the colon was a type.
+    // `token: string = "…"`: what stood after the colon was a type.
     if operator == b':' && quote.is_none() {
         cursor.run(TYPE, |byte| byte.is_ascii_alphanumeric() || b"_.&'<>[]?| ".contains(&byte))?;
         if cursor.byte(b'=')? {

@@ -289,7 +289,7 @@ fn is_forbidden(program: &str, words: &[&str]) -> bool {
                 && !(command == "config" && words.len() <= 3)
         }
         "npm" | "pnpm" | "yarn" => {
-            // A word behind the name of a script is the script's.
+            // A word after the name of a script is the script's.
             let takes_value = |word: &str| {
                 matches!(
                     word,
