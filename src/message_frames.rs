@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         };
         let length = match self.skip_headers(length).await? {
             None => return Ok(None),
-            // Which of them counts, nobody can know: whatever they belong to is skipped.
+            // It is unknown which of them counts, so the message is skipped.
             Some(Err(Conflict)) => return Ok(Some(Frame::Noise)),
             Some(Ok(length)) => length,
         };

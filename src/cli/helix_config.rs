@@ -178,7 +178,7 @@ fn written(value: &toml::Value) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    // What JSON escapes, TOML reads.
+    // TOML reads the escapes of JSON.
     serde_json::Value::from(text).to_string()
 }
 

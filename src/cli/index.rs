@@ -69,7 +69,7 @@ async fn build(
     let report = |done: usize, total: usize| {
         let now = done * 10 / total;
         if tenths.fetch_max(now, Ordering::Relaxed) < now {
-            // Progress that nobody can read is none.
+            // It doesn't matter if nobody can read it.
             let _ = writeln!(terminal::stderr(), "{done} of {total} files");
         }
     };

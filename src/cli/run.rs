@@ -418,7 +418,7 @@ impl Viewer {
         }
         let mut out = io::stderr().lock();
         if let Some(footer) = &mut self.footer {
-            // While a line is open, there is none.
+            // There is none while a line is unfinished.
             out.write_all(footer.erase().as_bytes())?;
             out.write_all(text.as_bytes())?;
             if !self.transcript.is_open() {
@@ -575,7 +575,7 @@ pub(super) fn chosen_option<'a>(
         "always" => "a".to_owned(),
         given => given.to_owned(),
     };
-    // Words with a permission would go nowhere.
+    // Only a refusal takes words.
     let words = Some(words.trim()).filter(|words| !words.is_empty()).map(str::to_owned);
     let fits = |key: &str| given == key && (words.is_none() || key == "n");
     let (_, option) = keys.iter().find(|(key, _)| fits(key))?;

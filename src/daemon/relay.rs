@@ -79,7 +79,7 @@ pub(crate) async fn relay_stream(
     let Connection { input, mut output } = connect_in_time(directories, settings_file).await?;
     let (mut from, mut to) = tokio::io::split(stream);
     let up = async {
-        // If either end is gone, the other direction tells.
+        // If one end is gone, the other direction notices.
         let _ = tokio::io::copy(&mut from, &mut output).await;
         let _ = output.shutdown().await;
     };

@@ -171,7 +171,7 @@ impl Browser {
                 () = connection.ended().cancelled() => return Err("it ended at once".to_owned()),
                 there = known.wait_for(|_| session().is_some()) => drop(there),
             }
-            // Answered when all is in force by which the page was set up.
+            // Answered once the whole setup of the page is in force.
             let asked = connection.call(session().as_deref(), &GetFrameTree {}, START).await;
             asked.map(drop).map_err(|error| error.to_string())
         };

@@ -24,7 +24,7 @@ pub(crate) fn bound_process() -> io::Result<()> {
         (Resource::As, MEMORY),
         (Resource::Cpu, PROCESSOR_TIME),
     ] {
-        // It may be bounded more narrowly already.
+        // The limit may be lower already.
         let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
         match setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }) {
             Err(error) if cfg!(target_os = "linux") => return Err(error.into()),

@@ -60,7 +60,7 @@ pub fn published<T: JsonSchema>() -> Value {
         if schema.get("type").is_some_and(|kind| kind != "string") {
             schema.remove("format");
         }
-        // No value in particular, where any may stand.
+        // No particular value, where any is allowed.
         if schema.get("default").is_some_and(Value::is_null) {
             schema.remove("default");
         }
@@ -166,7 +166,7 @@ impl<'a> Shape<'a> {
             Value::Number(number) => {
                 let (least, above, most) = (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"));
                 let number = number.as_f64()?;
-                // Nobody means a bound that only the width of the number sets.
+                // A bound that only the width of the type sets is no bound that anybody meant.
                 let widest = f64::from(u32::MAX);
                 let is_too_wide = self.get("format").is_some_and(|it| it == "uint32") && number > widest;
                 let most = most.or(is_too_wide.then_some(widest));

@@ -236,7 +236,7 @@ impl YamlEdit {
         let column = places.first()?.column;
         let at = match before.filter(|before| keys.contains_key(*before)) {
             Some(before) => self.line_start(place(before)?.start),
-            // Behind what a comment at the end of the file says, too.
+            // After a comment at the end of the file, too.
             None if above.is_empty() => self.text.len(),
             None => places.iter().map(|key| self.block_end(*key)).max()?,
         };

@@ -173,7 +173,7 @@ impl Pass<'_> {
                     read.map(|bytes| (found.fingerprint, bytes))
                 }
             };
-            // Hidden by another of its names, say, which no fingerprint tells.
+            // It may be hidden by another of its names, which no fingerprint shows.
             let (fingerprint, contents) = contents.unwrap_or_default();
             let digest = Digest::of(&contents);
             bytes += contents.len();

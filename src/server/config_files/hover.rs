@@ -64,7 +64,7 @@ pub(super) fn hover(
             matcher(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), event, modes)
         }
         (Slot::Value { .. }, Expected::Pattern) => {
-            // With the escapes of its quotes undone.
+            // With the escapes of its quotes resolved.
             let value = yaml::parse(token).ok();
             pattern(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), files)
         }

@@ -30,7 +30,7 @@ pub(super) async fn complete(session: &Arc<Session>, place: &DocumentPosition) -
     };
     let range = DocumentPosition::range_of(&positions, &(offset - completion.replaced.len()..offset));
     let items = completion.items.iter().enumerate().map(|(index, item)| wire_item(index, item, range));
-    // The client filters by its own ideas; where there are more, it has to ask again.
+    // The client filters by its own rules; if there are more, it has to ask again.
     Ok(json!({ "isIncomplete": completion.is_incomplete, "items": items.collect::<Vec<_>>() }))
 }
 

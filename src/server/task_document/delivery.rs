@@ -247,7 +247,7 @@ impl Delivery {
             }
             refused => {
                 self.document.texts().taken = taken;
-                // While its user types, an edit is late now and then; that is no refusal.
+                // While the user types, an edit is sometimes late; that is no refusal.
                 let same =
                     self.session.documents.get(&open.uri).is_some_and(|now| now.version == open.version);
                 self.refusals += u32::from(same);

@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(user_text(&format!("{WRITTEN}\ndo it\n"), &[WRITTEN]), "do it");
         // Even a heading like the server's.
         assert_eq!(user_text(&format!("{WRITTEN}a\n\n## Prompt\nb"), &[WRITTEN]), "a\n\n## Prompt\nb");
-        // The newest text may be on its way.
+        // The newest text may still be on its way.
         assert_eq!(user_text(&format!("{WRITTEN}x"), &["", "# other"]), "x");
         assert_eq!(user_text("# A\n\n## Prompt\nx", &[WRITTEN, "# A\n\n## Prompt\n"]), "x");
     }

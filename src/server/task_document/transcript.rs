@@ -582,7 +582,7 @@ fn approval_block(page: &mut Page, approval: &PendingApproval, stage: ApprovalSt
 fn question_block(page: &mut Page, question: &PendingQuestion, waits: bool) {
     let text = question.text.trim();
     let title = line(first_line(text));
-    // Where the heading is cut, all of it stands behind.
+    // If the heading is cut, the whole text follows it.
     let behind =
         if title.ends_with('…') { Some(text) } else { text.split_once('\n').map(|(_, rest)| rest) };
     let heading = format!("### Question: {title}");

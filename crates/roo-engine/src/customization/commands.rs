@@ -58,7 +58,7 @@ impl SlashCommand {
     /// word stays as it is.
     pub fn text(&self, arguments: &str) -> String {
         let arguments = arguments.trim();
-        // What isn't quoted like a shell's words is parted at blanks.
+        // Text that isn't quoted as in a shell is split at blanks.
         let words = || {
             shlex::split(arguments)
                 .unwrap_or_else(|| arguments.split_whitespace().map(str::to_owned).collect())

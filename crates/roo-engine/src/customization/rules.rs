@@ -95,7 +95,7 @@ impl<'a> RuleLoader<'a> {
                 return;
             }
             let path = project.join(name);
-            // Of one that leads out of the workspace the walk says so.
+            // The walk reports one that leads out of the workspace.
             if path.is_dir() {
                 self.directory(&path, Scope::Project);
             } else {

@@ -111,7 +111,7 @@ enum ActorEnd {
     Left(Passing),
     /// The server ends, and somebody waits for that.
     Shutdown(oneshot::Sender<()>),
-    /// Nobody can want anything any more.
+    /// No message can arrive any more.
     Alone,
 }
 
@@ -211,7 +211,7 @@ impl Actor {
         let running: Vec<RunningEffect> =
             std::mem::take(&mut self.driven).into_values().filter_map(|driven| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
-        // An actor that ends of itself has none, and a shutdown takes all along.
+        // An actor that ends by itself has none, and a shutdown ends all of them.
         let commands = self.background.all();
         commands.iter().for_each(|command| command.stop(StopReason::TaskEnded));
         // The messages of their ends are not read any more, and must keep nobody waiting.
@@ -1001,7 +1001,7 @@ impl Actor {
                 biased;
                 () = tokio::time::sleep_until(end) => return Ok(()),
                 message = self.mailbox.recv() => match message {
-                    // Nobody can want anything any more.
+                    // No message can arrive any more.
                     None => return Err(Halt(oneshot::channel().0)),
                     Some(message) => self.defer(message)?,
                 },

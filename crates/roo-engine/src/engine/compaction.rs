@@ -95,7 +95,7 @@ impl CompactionRun {
             let turns = turns(spoken.as_ref()?, longest);
             Some(SummaryRequest { profile: profile.clone(), turns, words })
         };
-        // The task's own model is at hand where the other one is not.
+        // The task's own model is used where the other one isn't available.
         let asked = named.into_iter().chain(named.is_none_or(|named| named != own).then_some(own));
         let requests = asked.filter_map(request).collect();
         Self { compaction, hook_dispatch: HookDispatch::new(task, around), requests }

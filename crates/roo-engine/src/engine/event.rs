@@ -944,7 +944,7 @@ impl Event {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
-            // Of an import: the other program left it at that.
+            // From an import: the other program did nothing about it.
             Self::Corrected { text, .. } if text.is_empty() => {
                 state(TaskState::Running, Some("the answer had no call".into()))
             }

@@ -167,7 +167,7 @@ impl Exchange {
     fn errors(&mut self) -> Printed {
         let mut printed = Printed::default();
         let limit = OUTPUT_LIMIT as u64 + 1;
-        // What can't be read was not said.
+        // Output that can't be read counts as none.
         let _ = self
             .written
             .seek(SeekFrom::Start(0))

@@ -474,7 +474,7 @@ impl Bounds {
             read_only.extend(git.iter().map(GitDirectory::configuration));
         }
         read_only.retain(|path| !is_opened(path));
-        // Whoever lets commands read them does not let them be written.
+        // Settings that let commands read them don't let commands write them.
         read_only.extend(own.iter().filter(|path| can_be_held(path)).cloned());
         writable.extend(git_writable);
         let homes = self.tool_homes(&sandbox, &writable, grant).await;

@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
     fn written(&self, target: &Word) -> Option<Leaving> {
         let path = target.visible.as_str();
         let named = expanded(path);
-        // What it stands for may be anywhere, as in the command's own temporary directory.
+        // The path that it stands for may be anywhere, as in the command's own temporary directory.
         let is_certain = !has_expansion(target) && (self.is_base_known || named.starts_with('/'));
         let absolute = self.base.join(named);
         if is_below(&absolute, DEVICES) {

@@ -295,7 +295,7 @@ impl Gate {
                          the task may change, and reach no network"
                     }
                 };
-                // Why the rules alone don't allow it is what their user looks for.
+                // The user looks for the reason why the rules alone don't allow it.
                 let text = match consent.undecided.take() {
                     Some(asked) if asked.rule == AskRule::Command => format!("{}; {text}", asked.text),
                     _ => text.to_owned(),

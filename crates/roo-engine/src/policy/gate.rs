@@ -287,7 +287,7 @@ impl Gate {
             return self.verdict(call, checked, HookDecision::Nothing, call_context, hook_messages).await;
         };
         let mut hook_decision = hooks.before_call(call, hook_messages).await?;
-        // The call as it runs is judged from the start, but for the hooks, which have said their word.
+        // The call as it will run is judged from the start, without the hooks, which have already decided.
         let rewritten = hook_messages.params.clone().map(|params| ToolCall { params, ..call.clone() });
         if let Some(rewritten) = &rewritten {
             checked = self.prepare(rewritten, call_context).await.map_err(Refusal::after_rewrite)?;
@@ -481,7 +481,7 @@ impl Gate {
             let known = || known_secrets(&Environment::inherited(), workspace.roots().paths(), &[]);
             TextMask::new(true, known).masked(&text).unwrap_or(text)
         };
-        // What was not looked at may hold one.
+        // A text that could not be checked may hold one.
         roo_durable::spawn_blocking(look).await.unwrap_or_default()
     }
 
@@ -494,7 +494,7 @@ impl Gate {
             let mask = TextMask::new(true, known);
             texts.iter().any(|text| mask.masked(text).is_some())
         };
-        // What was not looked at may hold one.
+        // A text that could not be checked may hold one.
         roo_durable::spawn_blocking(look).await.unwrap_or(true)
     }
 

@@ -190,7 +190,7 @@ impl RecordedLines {
             _ => return None,
         };
         let lines: Vec<&str> = current.split_inclusive('\n').collect();
-        // Where it was, if that is still so: what stands right before and behind it tells.
+        // At its old place, if the lines right before and after it are still the same.
         if self.places(&lines, 1, 1).contains(&self.start) {
             return Some(self.start);
         }

@@ -177,7 +177,7 @@ mod tests {
         assert!(outcome.text.contains("<content lines=\"19-20\">\n19 | line 19\n20 | line 20\n</content>"));
         assert!(outcome.text.contains("<error>There is no line 30: the file has 20 lines.</error>"));
         assert_eq!(outcome.seen, [("a.txt".to_owned(), Some(Digest::of(&text)))]);
-        // Nothing shown is nothing seen.
+        // If nothing is shown, the model has seen nothing.
         assert_eq!(read(&fixture, "a.txt", &[(30, 40)]).await.seen, []);
     }
 

@@ -290,7 +290,7 @@ impl FileSearch<'_> {
         }
         let readable = String::from_utf8_lossy(&text);
         if let Some(masked) = self.mask.masked(&readable) {
-            // What is masked isn't found either, nor is it told that there would be something: else a search could spell it out.
+            // What is masked isn't found either, nor is it said that there would be a match: a search could guess it letter by letter.
             if !self.unmasked.are_found(&readable, &masked) {
                 return None;
             }

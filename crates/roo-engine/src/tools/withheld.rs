@@ -903,7 +903,7 @@ mod tests {
         assert_eq!(offered(true, "warning: news.example.com can't be reached"), (1, 0));
         assert_eq!(offered(true, "no agent at ~/agent.sock"), (0, 1));
         assert_eq!(offered(true, "curl: (56) CONNECT tunnel: 403 Refused by the sandbox of roo-lsp"), (1, 0));
-        // What failed for another reason has not missed the host of its news.
+        // A command that failed for another reason was not stopped by a host that it names.
         assert_eq!(offered(false, "3 tests failed").0, 0);
         assert_eq!(offered(false, "TypeError: fetch failed").0, 1);
     }

@@ -38,7 +38,7 @@ impl From<&str> for Step {
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
 pub fn parse(text: &str) -> Result<Value, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // The library takes a text without any node as an early end.
+    // The library reports a text without any node as ending too early.
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Value::Null);
     }

@@ -262,7 +262,7 @@ impl<'a> Document<'a> {
         match (comma(end, next), before.and_then(|before| comma(before, start))) {
             (Some(comma), _) if is_blank(end, comma) => end = comma + 1,
             (Some(comma), _) => cuts.push(comma..comma + 1),
-            // The last one without a comma leaves one before it that would separate nothing.
+            // If the last one has no comma, the comma before it would separate nothing.
             (None, Some(comma)) if is_blank(comma + 1, start) => {
                 return Some(format!("{}{}", &self.text[..comma], &self.text[end..]));
             }

@@ -218,7 +218,7 @@ fn plain(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut trailing = Vec::new();
     let mut at = 0;
-    // Where the last comma after a value is that nothing but space has followed.
+    // Position of the last comma after a value that only space has followed so far.
     let mut comma = None;
     let mut after_value = false;
     while let Some(&byte) = bytes.get(at) {

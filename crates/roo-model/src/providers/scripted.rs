@@ -593,7 +593,7 @@ turns:
         let kind = outputs.last().unwrap().as_ref().unwrap_err().kind;
         assert_eq!(kind, ModelErrorKind::RateLimited(None));
         assert_eq!(said(&model, &items).await.unwrap(), "done");
-        // Behind an answer, all failures before it are over.
+        // After an answer, the failures before it no longer count.
         assert_eq!(said(&scripted(yaml), &[user("go"), answer(), user("on")]).await.unwrap(), "more");
     }
 

@@ -103,8 +103,8 @@ impl Recording {
             }
         }
         wrong.retain(|change| !is_settled.contains(&(change.root, &*change.path)));
-        // What is elsewhere is brought back before it is put away there. Then what came up goes from the inside out, and
-        // what went comes back from the outside in.
+        // Moved files are brought back before their new places are cleared. Then new files go from the inside out, and
+        // deleted ones come back from the outside in.
         wrong.sort_by_key(|change| {
             let depth = change.path.components().count();
             match change.what {

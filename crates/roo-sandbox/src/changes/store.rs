@@ -103,7 +103,7 @@ impl Store {
             let name = entry.file_name();
             match name.to_str().and_then(Digest::parse) {
                 Some(digest) => {
-                    // Gone already where another server has made room.
+                    // It may be gone already if another server has made room.
                     if let Ok(found) = entry.metadata() {
                         index.total += found.len();
                         index.kept.insert(digest, (found.len(), 0));

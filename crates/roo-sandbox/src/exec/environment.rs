@@ -457,7 +457,7 @@ mod tests {
             passed(&["LD_LIBRARY_PATH", "SSH_AUTH_SOCK"], &from),
             ["SSH_AUTH_SOCK=/s", "LD_LIBRARY_PATH=/lib"]
         );
-        // What is set for every command is set, whatever passes.
+        // Variables that every command gets keep their values, whichever are passed through.
         assert_eq!(
             passed(&["TERM", "GIT_PAGER"], &[("TERM", "xterm"), ("GIT_PAGER", "x")]),
             ["TERM=dumb", "GIT_PAGER=cat"]

@@ -436,7 +436,7 @@ fn hook_messages_received(task: &Task, messages: HookMessages) -> Vec<Event> {
         let message = call_message(MessageId::new(format!("{}.rewritten", call.id)), &rewritten);
         events.push(Event::Shown { message });
     }
-    // Once is enough for all calls of an answer.
+    // One review covers all calls of an answer.
     let batch = messages.batch && !batch.hooks_review;
     if now != *before || messages.goes_on || batch {
         let HookChanges { params, addition } = now;

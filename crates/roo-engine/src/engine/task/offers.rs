@@ -147,7 +147,7 @@ impl OfferMemory {
 
     /// Returns the offers as the gate has to know them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
-        // What a call is takes a look at all of it, which may be a whole file.
+        // To tell what kind of call it is, all of it is read, which may be a whole file.
         let withheld = if self.withheld.is_empty() { None } else { self.withheld.get(&identity(call)) };
         // A commit is not made a second time, so whatever makes one may be asked about.
         let signing_key = self.withheld.values().find_map(|withheld| withheld.signing_keys.first());

@@ -650,7 +650,7 @@ fn matched(rule: &Rule, arguments: &[Argument], known: Option<&Options>) -> Opti
             at += 1 + more;
         }
     }
-    // What stands behind `--` is for another program.
+    // What follows `--` is for another program.
     let mut is_own = true;
     while let Some(argument) = rest.get(at) {
         at += 1;

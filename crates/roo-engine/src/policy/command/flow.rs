@@ -220,7 +220,7 @@ impl<'r> Walk<'_, 'r> {
             let outcome = self.list(body, round, input)?;
             after = after.or(outcome.success)?.or(outcome.failure)?;
         }
-        // Which value was the last isn't followed.
+        // The last value of the variable isn't tracked.
         after.variables.remove(variable);
         Ok(after)
     }

@@ -35,7 +35,7 @@ pub(in super::super) fn is_guarded(path: &Path) -> Option<bool> {
     if inner.as_os_str().is_empty() {
         return Some(is_there);
     }
-    // Of a new repository, what `info` has is judged by what it does.
+    // The files in `info` of a new repository are judged by their effects.
     let is_free = !is_there && inner.starts_with("info") && inner != Path::new("info/attributes");
     Some(!is_free && GUARDED.iter().any(|name| inner.starts_with(name.trim_end_matches('/'))))
 }

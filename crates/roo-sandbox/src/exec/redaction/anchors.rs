@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(next("a to", false), AnchorSearch::Clear(2));
         assert_eq!(next("a to", true), AnchorSearch::Clear(4));
         assert_eq!(next("http:/", false), AnchorSearch::Clear(4));
-        // What begins behind an anchor changes nothing about it.
+        // A further beginning after an anchor changes nothing.
         assert_eq!(next("token tok", false), AnchorSearch::Found(0, 2));
         assert_eq!(Anchors::new([], false).next(b"a", false), AnchorSearch::Clear(1));
     }

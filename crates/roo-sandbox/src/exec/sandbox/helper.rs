@@ -246,7 +246,7 @@ fn confine(control: &UnixStream) -> Result<ExitCode, SetupFailure> {
         supervised: false,
     };
     keep(&order, &active)?;
-    // Told early, for afterwards this process is the shell.
+    // Reported early, because this process then becomes the shell.
     let _ = Message::Started(active).send(control);
     let error = shell(&order).exec();
     let _ = Message::Failed(Stage::Shell, error.to_string()).send(control);

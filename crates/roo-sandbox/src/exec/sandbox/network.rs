@@ -125,7 +125,7 @@ impl PrivateNetwork {
     pub(super) fn connect(&self, helper: &Helper, port: u16) -> io::Result<TcpStream> {
         let received = match descriptors_from(helper, CONNECT, [port], Some(self), Some(CONNECTING)) {
             Ok(received) => received,
-            // It ends without a word where it can't connect.
+            // It ends silently if it can't connect.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => vec![],
             Err(error) => return Err(error),
         };

@@ -437,7 +437,7 @@ impl Trial {
             };
             let age = found.modified().ok().and_then(|at| now.duration_since(at).ok());
             if found.is_dir() && found.uid() == own && age.is_some_and(|age| age > ABANDONED) {
-                // What is left of a trial harms nobody.
+                // Leftovers of a trial do no harm.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -493,7 +493,7 @@ const TRIAL: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // What is left of a trial harms nobody.
+        // Leftovers of a trial do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
