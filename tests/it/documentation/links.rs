@@ -90,18 +90,41 @@ fn the_summary_lists_every_page_once() {
     assert_eq!(once, pages);
 }
 
+/// A page of the book with what it includes, as mdBook shows it, and how many links that has where it comes from.
+fn with_included(path: &Path, text: &str) -> (Page, usize) {
+    let include = regex::Regex::new(r"\{\{#include ([^}:]+)(?::(\w+))?\}\}").unwrap();
+    let mut links = 0;
+    let shown = include.replace_all(text, |found: &regex::Captures<'_>| {
+        let from = crate::support::package().join(plain(&path.parent().unwrap().join(&found[1])).unwrap());
+        let whole = std::fs::read_to_string(&from).unwrap();
+        links += page(&from).links.len();
+        let Some(anchor) = found.get(2).map(|anchor| anchor.as_str()) else { return whole };
+        let (_, part) = whole.split_once(&format!("ANCHOR: {anchor} -->\n")).unwrap();
+        let (part, _) = part.split_once(&format!("<!-- ANCHOR_END: {anchor}")).unwrap();
+        part.to_owned()
+    });
+    (Page::parse(path, &shown), links)
+}
+
 #[test]
-fn pages_that_the_book_includes_are_there() {
-    // Relative links of an included page would mean something else in the book.
-    let included = regex::Regex::new(r"\{\{#include ([^}:]+)\}\}").unwrap();
+fn links_of_included_pages_lead_somewhere_in_the_book_too() {
+    let mut problems = Vec::new();
     for page in book() {
         let text = std::fs::read_to_string(crate::support::package().join(&page.path)).unwrap();
-        for found in included.captures_iter(&text) {
-            let target = plain(&page.path.parent().unwrap().join(&found[1])).unwrap();
-            let target = super::page(&crate::support::package().join(target));
-            let relative =
-                target.links.iter().find(|(_, link)| !link.starts_with('#') && !link.contains("://"));
-            assert_eq!(relative, None, "{} is included in the book", target.path.display());
+        let (shown, links) = with_included(&page.path, &text);
+        if links == 0 {
+            continue;
         }
+        let name = shown.path.display().to_string();
+        if shown.links.len() != links {
+            problems.push(format!("{name}: a link of the page that it includes has no destination here"));
+        }
+        let mut pages = by_path(all_pages());
+        let found = shown.links.clone();
+        pages.insert(shown.path.clone(), shown);
+        let page = &pages[&page.path];
+        let wrong = found.iter().filter_map(|(_, link)| Some((link, problem(page, link, &pages)?)));
+        problems.extend(wrong.map(|(link, problem)| format!("{name}: {link}: {problem}")));
     }
+    assert_none(&problems);
 }

@@ -8,6 +8,7 @@ mod examples;
 mod links;
 mod markdown;
 mod names;
+mod paths;
 mod references;
 
 use std::fs;

@@ -102,28 +102,8 @@ fn mentioned_command(code: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Files of the repository that pages for contributors name. Other pages name files of their readers.
-fn missing_file(page: &Page, code: &str) -> Option<String> {
-    let is_ours = [
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "docs/src/clients.md",
-        "docs/src/fuzzing.md",
-        "docs/src/performance.md",
-    ]
-    .iter()
-    .any(|ours| page.path == Path::new(ours));
-    let begins =
-        ["benches/", "crates/", "docs/", "editors/", "fuzz/src", "schemas/", "scripts/", "src/", "tests/"];
-    let names =
-        is_ours && begins.iter().any(|folder| code.starts_with(folder)) && !code.contains(['<', '*', ' ']);
-    let is_there = || crate::support::package().join(code).exists();
-    (names && !is_there()).then(|| "there is no such file".to_owned())
-}
-
 fn problems_of(page: &Page, known: &Known) -> Vec<String> {
-    let problem = |code: &str| known.problem(code).or_else(|| missing_file(page, code));
-    let wrong = page.code.iter().filter_map(|(line, code)| Some((line, code, problem(code)?)));
+    let wrong = page.code.iter().filter_map(|(line, code)| Some((line, code, known.problem(code)?)));
     wrong
         .map(|(line, code, problem)| format!("{}:{line}: `{code}`: {problem}", page.path.display()))
         .collect()
@@ -168,9 +148,6 @@ fn names_that_are_gone_are_found() {
     ] {
         assert!(known.problem(wrong).is_some(), "{wrong}");
     }
-    let contributing = page(&crate::support::package().join("CONTRIBUTING.md"));
-    assert_eq!(missing_file(&contributing, "src/main.rs"), None);
-    assert!(missing_file(&contributing, "src/mains.rs").is_some());
 }
 
 #[test]
