@@ -7,7 +7,7 @@
 //! agree on can be allowed. [`scan()`] looks for commands in anything at all, also where the grammar finds
 //! only errors; it serves to refuse, never to allow.
 //!
-//! What commands mean, and whether they may run, is for `hooks::command`.
+//! What commands mean, and whether they may run, is for `roo_engine::policy::command`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
