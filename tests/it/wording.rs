@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -34,6 +35,14 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\bA word with it\b", "Add feedback"),
     (r"\b(?:refused?|decided|allowed|answers?) for good\b", "always, permanently"),
 ];
+
+/// The same, compiled once for all files.
+static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let compiled = |(pattern, instead): &(&str, &'static str)| {
+        (Regex::new(&format!("(?i){pattern}")).unwrap(), *instead)
+    };
+    PHRASES.iter().map(compiled).collect()
+});
 
 /// Names that no module may have.
 const MODULES: &[&str] = &[
@@ -85,8 +94,7 @@ fn comment(line: &str) -> Option<&str> {
 fn private_words(name: &str, text: &str) -> Vec<String> {
     let shown = Regex::new(r"(?:\\?\s)+").unwrap().replace_all(&shown(name, text), " ").into_owned();
     let mut found = Vec::new();
-    for (pattern, instead) in PHRASES {
-        let pattern = Regex::new(&format!("(?i){pattern}")).unwrap();
+    for (pattern, instead) in &*PATTERNS {
         let hits =
             pattern.find_iter(&shown).map(|hit| format!("{name}: '{}'; write: {instead}", hit.as_str()));
         found.extend(hits);
