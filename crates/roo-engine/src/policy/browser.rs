@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::action::Action;
 use super::browser_sandbox::is_served;
 use super::context::ToolCallContext;
 use super::decision::{AskReason, CallAssessment, CheckedCall, Refusal, TITLE};
+use super::gate::Action;
 use super::gate::Gate;
 use super::intent;
 use super::plan::Plan;

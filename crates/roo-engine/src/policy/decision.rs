@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::action::Action;
+use super::gate::Action;
 use super::plan::Plan;
 use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 use roo_catalog::ToolCall;

@@ -2,7 +2,12 @@
 //!
 //! known tool → mode → parameters → paths → `.rooignore` → protected names → content → command rules
 //! → user hooks → approval policy. The first check that refuses decides; what asks is asked last, so that nobody
-//! is asked about a call that can't run. A permit is made here and nowhere else.
+//! is asked about a call that can't run. A permit is made here and nowhere else: what makes one is private to
+//! this module.
+
+mod permit;
+
+pub use self::permit::{Action, Permit, Permitted};
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +15,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::action::{Action, Permit};
 use super::check;
 use super::command::Repositories;
 use super::context::{PolicyContext, ToolCallContext};

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::action::Action;
 use super::context::ToolCallContext;
 use super::decision::{CallAssessment, Refusal, TITLE};
+use super::gate::Action;
 use super::gate::Gate;
 use super::place_check::Access;
 use super::plan::Plan;

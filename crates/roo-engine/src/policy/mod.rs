@@ -1,7 +1,7 @@
 //! The gate: where every tool call gets its verdict before any effect.
 //!
-//! [`Gate::judge`] runs the checks in their fixed order and ends in a [`GateOutcome`]; a [`Permit`] is
-//! made here and nowhere else. What a call leads to is looked at by the checks of `check.rs`, in their
+//! [`Gate::judge`] runs the checks in their fixed order and ends in a [`GateOutcome`]; it alone can make
+//! a [`Permit`]. What a call leads to is looked at by the checks of `check.rs`, in their
 //! order; to add one is a file here and a line in that list.
 
 mod action;
@@ -64,8 +64,8 @@ mod watch;
 mod withheld_paths;
 
 pub use action::{
-    Action, CommandSession, ConflictingFile, Execute, MergeConflict, Native, Permit, Permitted, ProposedEdit,
-    ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts,
+    CommandSession, ConflictingFile, Execute, MergeConflict, Native, ProposedEdit, ProposedMerge,
+    ProposedPatch, ProposedRefactoring, ReviewedTexts,
 };
 pub use bounds::{AvailableSandbox, Bounds};
 pub(crate) use browser::{PageGrant, PageRequest};
@@ -79,7 +79,7 @@ pub(crate) use decision::{AskReason, CallAssessment, CheckedCall, Refusal, TITLE
 pub(crate) use delegation::{named as named_mode, rights as rights_of_mode};
 pub(crate) use edit::{Edit, FileBefore, of_masked, shown as shown_edit};
 pub use escaped::decode_command;
-pub use gate::{Gate, GateOutcome};
+pub use gate::{Action, Gate, GateOutcome, Permit, Permitted};
 pub(crate) use gate::{Tool, own_command};
 pub use git::{
     GitGuard, GitOutcome, MadeRepositories, Signing, SigningMethod, WithheldGitChange, WorkTreesBefore,

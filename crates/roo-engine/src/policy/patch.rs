@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::action::{Action, ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts};
+use super::action::{ProposedMerge, ProposedPatch, ProposedRefactoring, ReviewedTexts};
 use super::context::ToolCallContext;
 use super::decision::{AskReason, CallAssessment, Refusal, TITLE};
 use super::edit::refuse_cut_line;
 use super::escaped;
-use super::gate::{Gate, unread_refusal};
+use super::gate::{Action, Gate, unread_refusal};
 use super::place_check::Access;
 use super::plan::{Plan, PlannedFile, PlannedMerge, PlannedPatch};
 use super::preview::Preview;
