@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use http::header::AUTHORIZATION;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::Client;
+use reqwest::{Client, RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, JsonRpcError, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-    StreamableHttpResponseLimits,
+    AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
 use url::Url;
@@ -19,7 +19,10 @@ use url::Url;
 use crate::events::Signals;
 use crate::fault::ServerFault;
 use crate::http_fault::is_unauthorized;
-use crate::login::{HeldCredentials, RefreshError};
+use crate::login::{Challenge, HeldCredentials, RefreshError};
+
+/// The media type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failed = StreamableHttpError<reqwest::Error>;
@@ -62,19 +65,23 @@ impl AuthorizedClient {
         headers: &Headers,
         message: &ClientJsonRpcMessage,
     ) -> Result<(), Failed> {
-        let send = |token: Option<String>| async move {
-            let mut request = self.client.post(url.clone()).json(message);
-            for (name, value) in headers {
-                request = request.header(name, value);
-            }
-            if let Some(token) = token {
-                request = request.bearer_auth(token);
-            }
-            let response = request.send().await?.error_for_status()?;
-            // A redirect that is not followed is no error to the client.
-            match response.status().is_success() {
-                true => Ok(()),
-                false => Err(unexpected(response.status())),
+        let send = |token| async move {
+            let request = with_headers(self.client.post(url.clone()).json(message), headers, token);
+            accepted(request.send().await?).map(|_| ())
+        };
+        self.authorized(send).await
+    }
+
+    /// Opens a stream of events. How large they may be is for its reader to say.
+    pub(crate) async fn open_events(&self, url: &Url, headers: &Headers) -> Result<Response, Failed> {
+        let send = |token| async move {
+            let request = self.client.get(url.clone()).header(ACCEPT, EVENT_STREAM);
+            let response = accepted(with_headers(request, headers, token).send().await?)?;
+            let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media_type = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+            match media_type.trim().eq_ignore_ascii_case(EVENT_STREAM) {
+                true => Ok(response),
+                false => Err(StreamableHttpError::UnexpectedContentType(kind.map(str::to_owned))),
             }
         };
         self.authorized(send).await
@@ -124,8 +131,34 @@ impl AuthorizedClient {
     }
 }
 
-fn unexpected(status: StatusCode) -> Failed {
-    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {}", status.as_u16()).into())
+fn with_headers(mut request: RequestBuilder, headers: &Headers, token: Option<String>) -> RequestBuilder {
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    match token {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    }
+}
+
+/// The response of a server that did as it was asked.
+fn accepted(response: Response) -> Result<Response, Failed> {
+    let status = response.status();
+    let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    if let (StatusCode::FORBIDDEN, Some(text)) = (status, challenge) {
+        let scopes = Challenge::parse([text]).map(|challenge| challenge.scope.join(" "));
+        let error = InsufficientScopeError::new(text.to_owned(), scopes.filter(|scopes| !scopes.is_empty()));
+        return Err(StreamableHttpError::InsufficientScope(error));
+    }
+    let response = response.error_for_status()?;
+    // A redirect that is not followed is no error to the client.
+    match status.is_success() {
+        true => Ok(response),
+        false => {
+            let text = format!("HTTP {}", status.as_u16());
+            Err(StreamableHttpError::UnexpectedServerResponse(text.into()))
+        }
+    }
 }
 
 /// The answer to a message that was posted. An error under another id or none is the server's answer too, which nobody would

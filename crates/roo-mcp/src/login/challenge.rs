@@ -2,7 +2,7 @@
 
 /// A challenge of the scheme `Bearer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(crate) struct Challenge {
     /// Address of the server's metadata.
     pub resource_metadata: Option<String>,
     /// Scopes that are wanted.
@@ -11,7 +11,7 @@ pub(super) struct Challenge {
 
 impl Challenge {
     /// The first challenge of the scheme `Bearer` in the values of the header.
-    pub(super) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         values.into_iter().find_map(Self::of_value)
     }
 

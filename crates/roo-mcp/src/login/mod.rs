@@ -15,6 +15,7 @@ mod held;
 mod token;
 mod web;
 
+pub(crate) use self::challenge::Challenge;
 pub(crate) use self::held::{HeldCredentials, RefreshError};
 
 pub use self::credentials::{

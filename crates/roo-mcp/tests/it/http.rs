@@ -298,6 +298,13 @@ async fn what_is_no_mcp_server_is_told_from_one() {
 
 /// A server of the older transport: its events, and requests to another address.
 async fn older(endpoint: &'static str) -> Server {
+    older_with(endpoint, ordinary).await
+}
+
+async fn older_with(
+    endpoint: &'static str,
+    answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+) -> Server {
     let events: Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>> = Arc::default();
     Server::start(move |request| {
         if request.method == "GET" {
@@ -308,7 +315,7 @@ async fn older(endpoint: &'static str) -> Server {
             reply.more = Some(more);
             return reply;
         }
-        let answer = ordinary(request);
+        let answer = answer(request);
         if !request.body["id"].is_null() {
             let data = String::from_utf8(answer.body).unwrap();
             let event = format!("event: message\r\ndata: {data}\r\n\r\n").into_bytes();
@@ -355,4 +362,46 @@ async fn a_stream_of_events_that_breaks_interrupts_what_waits_for_it() {
     .await;
     let (fault, retry) = failed(&sse(&fake.url("/sse"), &[]), "s").await;
     assert_eq!((fault.as_str(), retry), ("it closed the connection; restart it if it is needed", Some(1)));
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_is_the_fault_of_its_call() {
+    let sizes = [(15 << 20, true), (17 << 20, false)];
+    for (size, is_read) in sizes {
+        let large = "x".repeat(size);
+        let fake = older_with("/messages", move |request| match request.rpc() {
+            "tools/call" => json_reply(&request.body["id"], text(&large)),
+            _ => ordinary(request),
+        })
+        .await;
+        let hub = sse(&fake.url("/sse"), &[]);
+        connected(&hub, "s").await;
+        match call(&hub).await {
+            Ok(_) => assert!(is_read, "{size}"),
+            Err(error) => {
+                assert!(
+                    !is_read && error.contains("was interrupted: it sent a message of more than 16 MiB"),
+                    "{error}"
+                );
+            }
+        }
+    }
+    // Not even in parts, and not before the first message; comments are no part of an event.
+    let line = format!("data: {}\r\n", "x".repeat(1 << 20));
+    let comments = format!(":{}\n\r\n", "x".repeat(17 << 20));
+    for body in [line.repeat(17), format!("{comments}{}", line.repeat(17))] {
+        let fake =
+            Server::start(move |_| reply("200 OK", "content-type: text/event-stream\r\n", body.clone()))
+                .await;
+        let (fault, _) = failed(&sse(&fake.url("/sse"), &[]), "s").await;
+        assert!(fault.starts_with("it sent a message of more than 16 MiB"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_says_it_is_too_large_is_only_broken() {
+    let body = "exceeded the maximum size\n\n";
+    let fake = Server::start(move |_| reply("200 OK", "content-type: text/event-stream\r\n", body)).await;
+    let (fault, _) = failed(&sse(&fake.url("/sse"), &[]), "s").await;
+    assert!(fault.starts_with("it can't be reached: invalid line"), "{fault}");
 }
