@@ -877,18 +877,24 @@ impl Event {
 
     /// Converts it to the event that clients see.
     pub(crate) fn to_wire(&self) -> WireEvent {
-        match self.clone() {
-            Self::Created { parent, urid, mode, title, emoji, .. } => {
-                WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
+        match self {
+            Self::Created { parent, urid, mode, title, emoji, .. } => WireEvent::TaskCreated {
+                parent_id: parent.clone(),
+                urid: urid.clone(),
+                mode: mode.clone(),
+                title: title.clone(),
+                emoji: emoji.clone(),
+            },
+            Self::Forked { urid, title, from, .. } => {
+                WireEvent::TaskForked { urid: urid.clone(), title: title.clone(), from: from.clone() }
             }
-            Self::Forked { urid, title, from, .. } => WireEvent::TaskForked { urid, title, from },
-            Self::Imported { origin, .. } => WireEvent::TaskImported { from: origin },
+            Self::Imported { origin, .. } => WireEvent::TaskImported { from: origin.clone() },
             Self::UserSaid { message, .. }
             | Self::Shown { message }
             | Self::PromptRefused { message, .. }
             | Self::Spoke { message }
             | Self::Thought { message, .. }
-            | Self::Called { message, .. } => WireEvent::Message { message },
+            | Self::Called { message, .. } => WireEvent::Message { message: message.clone() },
             Self::Gathered { .. } => {
                 state(TaskState::Running, Some("gathering context for the model".into()))
             }
@@ -896,11 +902,11 @@ impl Event {
                 state(TaskState::Running, Some("hooks were asked about a call".into()))
             }
             Self::ModeSwitched { change, .. } => WireEvent::ModeSwitched {
-                mode: change.mode.map(|(slug, _)| slug),
-                profile: change.profile.map(|(name, _)| name),
+                mode: change.mode.as_ref().map(|(slug, _)| slug.clone()),
+                profile: change.profile.as_ref().map(|(name, _)| name.clone()),
             },
             Self::Delegated { call_id, plan, .. } => WireEvent::ToolStarted {
-                tool_call_id: call_id,
+                tool_call_id: call_id.clone(),
                 name: ToolName::NewTask.as_str().to_owned(),
                 subject: format!("{} {}", plan.emoji, plan.delegation.title),
             },
@@ -924,24 +930,24 @@ impl Event {
             Self::WorktreeClosed { kept: Some(reason) } => {
                 state(TaskState::Running, Some(format!("its worktree is kept: {reason}")))
             }
-            Self::Halted { reason } => state(TaskState::Running, Some(reason)),
+            Self::Halted { reason } => state(TaskState::Running, Some(reason.clone())),
             Self::TurnStarted { request } | Self::DelayEnded { request } => {
-                request_message(request, &json!({ "request": request }))
+                request_message(*request, &json!({ "request": request }))
             }
             Self::TurnEnded { total, context, .. } => {
-                WireEvent::Usage { total, context: context.map(|request| request.meter()) }
+                WireEvent::Usage { total: *total, context: context.as_ref().map(|request| request.meter()) }
             }
             // Says of the messages of this request that they are void.
             Self::TurnFailed { request, error, cancelled, .. } => request_message(
-                request,
+                *request,
                 &json!({
                     "request": request,
-                    "cancelReason": if cancelled { "user_cancelled" } else { "streaming_failed" },
+                    "cancelReason": if *cancelled { "user_cancelled" } else { "streaming_failed" },
                     "streamingFailedMessage": error,
                 }),
             ),
             Self::RetryScheduled { due, attempt, reason } | Self::RequestDelayed { due, attempt, reason } => {
-                WireEvent::RetryScheduled { at: due, attempt, reason }
+                WireEvent::RetryScheduled { at: *due, attempt: *attempt, reason: reason.clone() }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
             // From an import: the other program did nothing about it.
@@ -953,41 +959,55 @@ impl Event {
                 Some("the answer had no call; the model is told to make one".into()),
             ),
             Self::GateDecided { call_id, verdict, reason, detail } => WireEvent::GateDecided {
-                tool_call_id: call_id,
+                tool_call_id: call_id.clone(),
                 verdict: verdict.verdict(),
                 rule: verdict.rule(),
-                reason,
-                detail,
+                reason: reason.clone(),
+                detail: detail.clone(),
             },
-            Self::IntentSelected { intent, name } => {
-                WireEvent::IntentSelected { intent_id: intent.id, name, digest: intent.digest }
+            Self::IntentSelected { intent, name } => WireEvent::IntentSelected {
+                intent_id: intent.id.clone(),
+                name: name.clone(),
+                digest: intent.digest,
+            },
+            Self::ApprovalRequested { approval } => {
+                WireEvent::ApprovalRequested { approval: approval.clone() }
             }
-            Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested { approval },
             Self::ApprovalResolved { approval_id, by, option_id, text, review } => {
-                let option_id = option_id.map(|choice| choice.id().to_owned());
-                let hunks = review.map(|review| review.hunks.clone()).unwrap_or_default();
-                let rule_id = by.strip_prefix(RULE).map(str::to_owned);
-                WireEvent::ApprovalResolved { approval_id, by, rule_id, option_id, text, hunks }
+                WireEvent::ApprovalResolved {
+                    approval_id: approval_id.clone(),
+                    by: by.clone(),
+                    rule_id: by.strip_prefix(RULE).map(str::to_owned),
+                    option_id: option_id.map(|choice| choice.id().to_owned()),
+                    text: text.clone(),
+                    hunks: review.as_ref().map(|review| review.hunks.clone()).unwrap_or_default(),
+                }
             }
             Self::ApprovalReconsidered { .. } => {
                 state(TaskState::Running, Some("a standing rule may decide what was asked".into()))
             }
             Self::AnswerHeld { state: at, .. } => {
-                state(at, Some("the answer is kept, and counts when the task goes on".into()))
+                state(*at, Some("the answer is kept, and counts when the task goes on".into()))
             }
-            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question },
-            Self::QuestionAnswered { question_id, by, text, .. } => {
-                WireEvent::QuestionAnswered { question_id, by, text }
+            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question: question.clone() },
+            Self::QuestionAnswered { question_id, by, text, .. } => WireEvent::QuestionAnswered {
+                question_id: question_id.clone(),
+                by: by.clone(),
+                text: text.clone(),
+            },
+            Self::ToolStarted { call_id, name, subject, .. } => WireEvent::ToolStarted {
+                tool_call_id: call_id.clone(),
+                name: name.clone(),
+                subject: subject.clone(),
+            },
+            Self::EditApplied { uri, before, after } => {
+                WireEvent::EditApplied { uri: uri.clone(), before: *before, after: *after }
             }
-            Self::ToolStarted { call_id, name, subject, .. } => {
-                WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
-            }
-            Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
             Self::CheckpointSaved { call_id, files, .. } => WireEvent::Message {
                 message: Message {
                     id: MessageId::new(format!("{call_id}.checkpoint")),
                     kind: MessageKind::Say(Say::CheckpointSaved),
-                    text: digest_of(&files).hex(),
+                    text: digest_of(files).hex(),
                     images: vec![],
                 },
             },
@@ -998,26 +1018,42 @@ impl Event {
                 by: restore.by.clone(),
             },
             Self::RestoreFinished { started, done, reason, conversation_before, .. } => {
-                WireEvent::RestoreFinished { seq: started, done, reason, conversation_before }
+                WireEvent::RestoreFinished {
+                    seq: *started,
+                    done: *done,
+                    reason: reason.clone(),
+                    conversation_before: *conversation_before,
+                }
             }
-            Self::ToolFinished { mut summary, result, exit_code, .. } => {
+            Self::ToolFinished { summary, result, exit_code, .. } => {
+                let mut summary = summary.clone();
                 if !result.images.is_empty() {
                     // For clients that show no pictures.
                     summary.push_str(&format!(" ({})", counted(result.images.len(), "picture")));
                 }
                 WireEvent::ToolFinished {
-                    tool_call_id: result.call_id,
+                    tool_call_id: result.call_id.clone(),
                     status: result.status,
                     summary,
-                    exit_code,
-                    images: result.images,
+                    exit_code: *exit_code,
+                    images: result.images.clone(),
                 }
             }
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
-                WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
+                WireEvent::CommandBackgrounded {
+                    command_id: id.clone(),
+                    tool_call_id: call_id.clone(),
+                    command: line.clone(),
+                }
             }
             Self::CommandEnded { command_id, call_id, status, summary, exit_code, .. } => {
-                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary, exit_code }
+                WireEvent::CommandEnded {
+                    command_id: command_id.clone(),
+                    tool_call_id: call_id.clone(),
+                    status: *status,
+                    summary: summary.clone(),
+                    exit_code: *exit_code,
+                }
             }
             Self::SamplingStarted { server, .. } => state(
                 TaskState::Running,
@@ -1051,41 +1087,42 @@ impl Event {
                 state(TaskState::Running, Some(reason.into()))
             }
             Self::SummaryRequested { state: at } => {
-                state(at, Some("earlier turns are summarised before the next request".into()))
+                state(*at, Some("earlier turns are summarised before the next request".into()))
             }
-            Self::ShorteningStarted { method, .. } => WireEvent::ContextShortening { method },
+            Self::ShorteningStarted { method, .. } => WireEvent::ContextShortening { method: *method },
             Self::ContextShortened { left_out, tokens_before, tokens_after } => WireEvent::ContextShortened {
                 method: ShorteningMethod::Placeholders,
-                tokens_before,
-                tokens_after,
+                tokens_before: *tokens_before,
+                tokens_after: *tokens_after,
                 results: left_out.duplicates.len() + left_out.results.len(),
                 arguments: left_out.arguments.len(),
                 summary: None,
                 cost_usd: 0.0,
             },
             Self::ContextCondensed { message, by_model, tokens_before, tokens_after, cost_usd, .. } => {
-                let method = if by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
+                let method = if *by_model { ShorteningMethod::Summary } else { ShorteningMethod::Outline };
                 let summary = match message {
-                    Item::Summary { summary, .. } => Some(summary),
+                    Item::Summary { summary, .. } => Some(summary.clone()),
                     Item::User { .. } | Item::Assistant { .. } | Item::Results { .. } => None,
                 };
-                let (results, arguments) = (0, 0);
                 WireEvent::ContextShortened {
                     method,
-                    tokens_before,
-                    tokens_after,
-                    results,
-                    arguments,
+                    tokens_before: *tokens_before,
+                    tokens_after: *tokens_after,
+                    results: 0,
+                    arguments: 0,
                     summary,
-                    cost_usd,
+                    cost_usd: *cost_usd,
                 }
             }
-            Self::ContextKept { reason, .. } => WireEvent::ContextKept { reason },
-            Self::ContextRestored { seq, tokens_before, tokens_after, .. } => {
-                WireEvent::ContextRestored { seq, tokens_before, tokens_after }
-            }
-            Self::TodoChanged { items } => WireEvent::TodoChanged { items },
-            Self::QueueChanged { items } => WireEvent::QueueChanged { items },
+            Self::ContextKept { reason, .. } => WireEvent::ContextKept { reason: reason.clone() },
+            Self::ContextRestored { seq, tokens_before, tokens_after, .. } => WireEvent::ContextRestored {
+                seq: *seq,
+                tokens_before: *tokens_before,
+                tokens_after: *tokens_after,
+            },
+            Self::TodoChanged { items } => WireEvent::TodoChanged { items: items.clone() },
+            Self::QueueChanged { items } => WireEvent::QueueChanged { items: items.clone() },
             Self::BudgetReset => state(TaskState::Running, Some("the budget starts over".into())),
             Self::CancelRequested | Self::StopRequested { .. } => {
                 state(TaskState::Running, Some("cancelling".into()))
@@ -1093,15 +1130,19 @@ impl Event {
             Self::Interrupted => state(TaskState::Interrupted, Some("the server has stopped".into())),
             Self::Resumed => state(TaskState::Running, None),
             Self::Stopped { state, reason, usage, tool_usage } => WireEvent::TaskState {
-                state: state.into(),
+                state: (*state).into(),
                 result: None,
-                reason,
-                usage: Some(usage),
-                tool_usage,
+                reason: reason.clone(),
+                usage: Some(*usage),
+                tool_usage: tool_usage.clone(),
             },
-            Self::Ended { state, result, reason, usage, tool_usage } => {
-                WireEvent::TaskState { state: state.into(), result, reason, usage: Some(usage), tool_usage }
-            }
+            Self::Ended { state, result, reason, usage, tool_usage } => WireEvent::TaskState {
+                state: (*state).into(),
+                result: result.clone(),
+                reason: reason.clone(),
+                usage: Some(*usage),
+                tool_usage: tool_usage.clone(),
+            },
         }
     }
 }
