@@ -28,7 +28,6 @@ mod live_settings;
 mod markdown;
 mod masking;
 mod mcp;
-mod message_frames;
 mod model_setup;
 mod nats;
 mod private_socket;

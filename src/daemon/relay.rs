@@ -14,9 +14,9 @@ use super::client_state::{ClientState, Routed, refusal, show_message};
 use super::connection::{Connection, ConnectionError};
 use super::pieces::Pieces;
 use super::reconnect::{LostDaemons, in_time};
-use crate::message_frames::{Frame, Frames, write_frame};
 use crate::server::ConnectionKind;
 use roo_formats::config::Directories;
+use roo_language_servers::message_frames::{Frame, Frames, write_frame};
 use roo_text::render::exact_line;
 
 /// Time for which the last answers are waited for once the editor says nothing more.

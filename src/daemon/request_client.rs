@@ -17,9 +17,9 @@ use super::pieces::Pieces;
 use super::place::DaemonPlace;
 use super::reconnect::in_time;
 use super::watcher::Watcher;
-use crate::message_frames::{Frames, write_frame};
 use crate::server::ConnectionKind;
 use roo_formats::config::Directories;
+use roo_language_servers::message_frames::{Frames, write_frame};
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::event::EventParams;
 use roo_protocol::ids::TaskId;
@@ -229,12 +229,7 @@ async fn read_messages(
     mut input: Frames<Pieces<BufReader<OwnedReadHalf>>>,
     messages: mpsc::UnboundedSender<io::Result<Value>>,
 ) {
-    let mut next = async || -> io::Result<Option<Value>> {
-        let Some(frame) = input.next().await? else { return Ok(None) };
-        let body = frame.into_body().map_err(io::Error::other)?;
-        Ok(Some(serde_json::from_slice(&body)?))
-    };
-    while let Some(message) = next().await.transpose() {
+    while let Some(message) = input.next_message().await.transpose() {
         let is_last = message.is_err();
         if messages.send(message).is_err() || is_last {
             return;

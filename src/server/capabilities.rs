@@ -11,7 +11,7 @@ use tower_lsp::ls_types::{
 
 use super::negotiated::Negotiated;
 use super::{code_actions, commands, intake};
-use crate::message_frames::BODY_LIMIT;
+use roo_language_servers::message_frames::BODY_LIMIT;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::method::METHODS;
 use roo_text::position::Encoding;

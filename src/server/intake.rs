@@ -24,7 +24,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request, Response};
 use tower_lsp::{ClientSocket, ExitedError};
 use tower_service::Service;
 
-use crate::message_frames::{Frames, write_frame};
+use roo_language_servers::message_frames::{Frames, write_frame};
 
 /// Maximum number of unanswered requests; the reader waits while there are more.
 pub(super) const CONCURRENCY: usize = 4096;

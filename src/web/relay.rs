@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::page_methods::{FromPage, FromServer, INITIALIZE};
-use crate::message_frames::{Frame, Frames};
+use roo_language_servers::message_frames::{Frame, Frames};
 use roo_protocol::PROTOCOL_VERSION;
 use roo_workspace::file_uri;
 

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use roo_text::render::one_line;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::framing;
+use crate::message_frames::{Frames, send_message};
 use crate::problem::Reports;
+
+/// The largest body of a message, in bytes. A larger one ends the connection, as does what is no message.
+const BODY_LIMIT: u64 = 32 << 20;
 
 /// Number of messages to the server that wait until it reads.
 const QUEUE: usize = 64;
@@ -248,7 +251,7 @@ async fn write_all(
     gone: CancellationToken,
 ) {
     while let Some(message) = queue.recv().await {
-        if let Err(error) = framing::write(&mut stdin, &message).await {
+        if let Err(error) = send_message(&mut stdin, &message).await {
             tracing::debug!("a language server doesn't read: {error}");
             gone.cancel();
         }
@@ -277,9 +280,9 @@ struct Reader {
 
 impl Reader {
     async fn read_all(mut self, stdout: impl AsyncRead + Unpin, gone: CancellationToken) {
-        let mut stdout = BufReader::new(stdout);
+        let mut frames = Frames::with_limit(stdout, BODY_LIMIT);
         loop {
-            match framing::read(&mut stdout).await {
+            match frames.next_message().await {
                 Ok(Some(message)) => self.take(message),
                 Ok(None) => break,
                 Err(error) => {

@@ -3,6 +3,8 @@
 //!
 //! [`LanguageServers::new`] finds the known servers on PATH; [`LanguageServers::ask`] asks the one for a file's language.
 //!
+//! [`message_frames`] is the framing of messages, which the language server of this program shares.
+//!
 //! What is not here: whether a server may be started and what it may do then ([`Launcher`], which the caller brings), and
 //! what a model gets to see. What servers say is untrusted: each message is bounded, each request has a time limit, and
 //! positions are checked by whoever reads the files that they point to.
@@ -12,9 +14,9 @@
 mod changed_file;
 mod code_action;
 mod connection;
-mod framing;
 mod launcher;
 mod location;
+pub mod message_frames;
 mod preset;
 mod problem;
 mod restarts;

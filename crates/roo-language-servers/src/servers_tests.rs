@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicUsize;
 use futures_util::future::BoxFuture;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 use crate::changed_file::DiskChange;
-use crate::framing;
 use crate::launcher::{LaunchedServer, ServerProcess};
 use crate::location::Location;
+use crate::message_frames::{Frames, send_message};
 
 /// What the fake does with a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Fake {
     }
 
     async fn serve(self: Arc<Self>, stdin: DuplexStream, mut stdout: DuplexStream, mut stderr: DuplexStream) {
-        let mut stdin = BufReader::new(stdin);
+        let mut stdin = Frames::new(stdin);
         let (begun, mut unasked) = (Instant::now(), self.unasked.iter().peekable());
         loop {
             let due = unasked.peek().map(|(after, _)| begun + Duration::from_millis(*after));
@@ -112,11 +112,11 @@ impl Fake {
                 biased;
                 () = tokio::time::sleep_until(due.unwrap_or(begun)), if due.is_some() => {
                     if let Some((_, notification)) = unasked.next() {
-                        framing::write(&mut stdout, notification).await.unwrap();
+                        send_message(&mut stdout, notification).await.unwrap();
                     }
                     continue;
                 }
-                message = framing::read(&mut stdin) => message,
+                message = stdin.next_message() => message,
             };
             let Ok(Some(message)) = message else { return };
             self.received.lock().unwrap().push(message.clone());
@@ -149,7 +149,7 @@ impl Fake {
                 Fault::Hang => continue,
                 Fault::Load => {
                     let value = json!({ "token": 1, "value": { "kind": "begin", "title": "x" } });
-                    framing::write(&mut stdout, &json!({ "method": "$/progress", "params": value }))
+                    send_message(&mut stdout, &json!({ "method": "$/progress", "params": value }))
                         .await
                         .unwrap();
                     continue;
@@ -163,9 +163,9 @@ impl Fake {
                 Fault::Flood => {
                     for number in 0..5000 {
                         let note = json!({ "method": "$/x", "params": { "text": "x".repeat(500) } });
-                        framing::write(&mut stdout, &note).await.unwrap();
+                        send_message(&mut stdout, &note).await.unwrap();
                         let stranger = json!({ "id": 100_000 + number, "result": "nobody asked" });
-                        framing::write(&mut stdout, &stranger).await.unwrap();
+                        send_message(&mut stdout, &stranger).await.unwrap();
                     }
                 }
                 Fault::Garbage => {
@@ -175,7 +175,7 @@ impl Fake {
                 Fault::Refuse => result = json!({ "error": { "code": 1, "message": "no\nproject" } }),
             }
             result["id"] = message["id"].clone();
-            if framing::write(&mut stdout, &result).await.is_err() {
+            if send_message(&mut stdout, &result).await.is_err() {
                 return;
             }
         }
