@@ -1,12 +1,13 @@
 //! `file:` URIs and paths. Pure.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The `file:` URI of an absolute path.
+/// The `file:` URI of an absolute path, of the path's bytes whether they are UTF-8 or not. Escaped is all that editors escape; the
+/// URL standard leaves `[` and others, which no URI of LSP's may have.
 pub fn file_uri(path: &Path) -> String {
-    let text = path.to_string_lossy();
     let mut uri = String::from("file://");
-    for byte in text.bytes() {
+    for byte in path.as_os_str().as_bytes().iter().copied() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
                 uri.push(char::from(byte))
@@ -71,6 +72,7 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn every_spelling_of_a_uri_gives_one_path() {
@@ -84,6 +86,22 @@ mod tests {
         ] {
             assert_eq!(path_of(uri).as_deref(), Some(path), "{uri}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_has_a_uri_of_its_own() {
+        let path = Path::new(OsStr::from_bytes(b"/a/\xff\xe4.rs"));
+        assert_eq!(file_uri(path), "file:///a/%FF%E4.rs");
+        let replaced = path.to_string_lossy().into_owned();
+        assert_ne!(file_uri(path), file_uri(Path::new(&replaced)));
+        assert_eq!(path_of(&file_uri(path)), None, "and is no path that anything here can name");
+    }
+
+    #[test]
+    fn what_may_not_stand_in_a_uri_is_escaped() {
+        let path = Path::new("/pages/[id]|^{x}.tsx");
+        assert_eq!(file_uri(path), "file:///pages/%5Bid%5D%7C%5E%7Bx%7D.tsx");
+        assert_eq!(path_of(&file_uri(path)).as_deref(), Some(path));
     }
 
     #[test]
