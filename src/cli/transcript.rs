@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use super::activity::Activities;
 use super::terminal::TERMINAL_USER;
 use crate::view::{
-    ApprovalEnd, CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, approval_end,
-    branch_name, draw_tree, kept_line, restored_line, shortened_line, state_label,
+    ApprovalEnd, CallEnding, CallResult, MessageRole, OpenItem, RECOVERED, RequestView, Update, VOID_LINE,
+    approval_end, branch_name, draw_tree, kept_line, restored_line, retry_line, ruled_line, shortened_line,
+    state_label,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::event::EventParams;
@@ -249,21 +250,21 @@ impl TerminalTranscript {
                 let offer = approval.and_then(|approval| approval.rule.as_ref());
                 let who = if *by == TERMINAL_USER { "you" } else { by };
                 let (answer, by) = match approval_end(approval, *option_id, *rule) {
-                    ApprovalEnd::Void => ("  no longer asked", String::new()),
-                    ApprovalEnd::ByRule(rule) => ("  decided", format!("by rule {rule}")),
+                    ApprovalEnd::Void => (VOID_LINE.to_owned(), String::new()),
+                    ApprovalEnd::ByRule(rule) => (ruled_line(rule), String::new()),
                     ApprovalEnd::Chosen { option, .. } => {
                         let answer = match option.map(|option| option.kind) {
-                            None => "  answered",
-                            Some(kind) if kind.allows() => "  allowed",
+                            None => "answered",
+                            Some(kind) if kind.allows() => "allowed",
                             Some(kind) if offer.is_some_and(|offer| offer.is_declined_by(kind)) => {
-                                "  offer declined"
+                                "offer declined"
                             }
-                            Some(_) => "  denied",
+                            Some(_) => "denied",
                         };
-                        (answer, format!("by {who}"))
+                        (answer.to_owned(), format!("by {who}"))
                     }
                 };
-                self.line(text, "33", answer, &by);
+                self.line(text, "33", &format!("  {answer}"), &by);
             }
             Update::QuestionAsked(question) => {
                 self.line(text, "33", "?", &question.text);
@@ -288,8 +289,8 @@ impl TerminalTranscript {
             Update::ContextShortening { .. } => {}
             Update::RetryScheduled { at: due, attempt, reason } => {
                 let (wait, time) = (durations::in_words(due.saturating_sub(params.at)), time_of_day(*due));
-                let what = if *attempt > 1 { format!("attempt {attempt}") } else { "the request".to_owned() };
-                self.reasoned(text, "33", &format!("{what} follows in {wait}, at {time}"), reason);
+                let follows = retry_line(*attempt, &format!("in {wait}, at {time}"));
+                self.reasoned(text, "33", &follows, reason);
             }
             // A request is interrupted as a whole.
             Update::State { state: TaskState::Interrupted, .. } if !task.is_root() => {}
@@ -649,7 +650,7 @@ mod tests {
         let resolved = json!({
             "type": "approval.resolved", "approvalId": "a", "by": "rule r1", "ruleId": "r1", "optionId": null,
         });
-        assert_eq!(format_all(&[resolved]), "  decided by rule r1\n");
+        assert_eq!(format_all(&[resolved]), "  decided by the standing rule r1\n");
     }
 
     /// The tree of a request `t` with branches `t.3` and, below it, `t.7`.

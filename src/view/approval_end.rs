@@ -14,6 +14,14 @@ pub(crate) enum ApprovalEnd<'a> {
     Void,
 }
 
+/// What is said where nothing has to be decided, or answered, any more.
+pub(crate) const VOID_LINE: &str = "no longer asked";
+
+/// Says which standing rule decided.
+pub(crate) fn ruled_line(rule: &str) -> String {
+    format!("decided by the standing rule {rule}")
+}
+
 /// The end of an approval, if that is known, with the id of the answer or of the standing rule.
 pub(crate) fn approval_end<'a>(
     approval: Option<&'a PendingApproval>,

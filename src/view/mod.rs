@@ -11,6 +11,7 @@ mod approval_end;
 mod context;
 mod conversation;
 mod message;
+mod retry;
 mod task;
 mod tool;
 mod tree;
@@ -19,10 +20,11 @@ mod update;
 #[cfg(test)]
 pub(crate) mod recorded_tests;
 
-pub(crate) use self::approval_end::{ApprovalEnd, approval_end};
+pub(crate) use self::approval_end::{ApprovalEnd, VOID_LINE, approval_end, ruled_line};
 pub(crate) use self::context::{context_line, kept_line, restored_line, shortened_line, shortening_line};
 pub(crate) use self::conversation::{Passage, PastCall, conversation};
 pub(crate) use self::message::{MessageRole, StreamingMessage};
+pub(crate) use self::retry::retry_line;
 pub(crate) use self::task::{BackgroundCommand, Prompt, TaskView};
 pub(crate) use self::tool::{CallEnding, CallResult, CallTarget, RunningCall};
 pub(crate) use self::tree::{

@@ -12,7 +12,7 @@ use super::prompt::HEADING;
 use crate::markdown::{code, fenced, line, prose, quote};
 use crate::view::{
     ApprovalEnd, CallResult, CallTarget, MessageRole, OpenItem, Prompt, RequestView, TaskView, Update,
-    approval_end, kept_line, restored_line, shortened_line,
+    VOID_LINE, approval_end, kept_line, restored_line, retry_line, ruled_line, shortened_line,
 };
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::checkpoint::RestoreWhat;
@@ -226,8 +226,8 @@ impl MarkdownTranscript {
                         let name = option.map_or(id, |option| &option.name);
                         format!("**{}**, said {}", line(name), line(by))
                     }
-                    ApprovalEnd::ByRule(rule) => format!("*decided by the standing rule {}*", line(rule)),
-                    ApprovalEnd::Void => "*no longer asked*".to_owned(),
+                    ApprovalEnd::ByRule(rule) => format!("*{}*", ruled_line(&line(rule))),
+                    ApprovalEnd::Void => format!("*{VOID_LINE}*"),
                 };
                 self.enter(task);
                 approval_block(&mut self.page, &approval, ApprovalStage::Answered(&answer));
@@ -238,7 +238,7 @@ impl MarkdownTranscript {
                 question_block(&mut self.page, &question, false);
                 let answer = match text {
                     Some(text) => format!("{}\n>\n> — {}", quote(text), line(by)),
-                    None => "*no longer asked*".to_owned(),
+                    None => format!("*{VOID_LINE}*"),
                 };
                 self.page.block(&answer);
                 if let Some(said) = held.filter(|held| Some(held.as_str()) != text) {
@@ -285,9 +285,8 @@ impl MarkdownTranscript {
                 self.note(task, &format!("*{}*", kept_line(&line(reason))));
             }
             Update::RetryScheduled { at, attempt, reason } => {
-                let time = time_of_day(at);
-                let what = if attempt > 1 { format!("attempt {attempt}") } else { "the request".to_owned() };
-                self.note(task, &format!("*{what} follows at {time}: {}*", line(reason)));
+                let follows = retry_line(attempt, &format!("at {}", time_of_day(at)));
+                self.note(task, &format!("*{follows}: {}*", line(reason)));
             }
             // What is open, what waits and what the server warns of stand behind the page.
             Update::Silent
