@@ -303,7 +303,7 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> 
 }
 
 fn viewer(leaves: fn(&PendingApproval) -> bool, notices: &Notices) -> Viewer {
-    let answerer = Answerer { by: "the demo", on_ask: OnAsk::Allow, leaves };
+    let answerer = Answerer { by: "the demo".into(), on_ask: OnAsk::Allow, leaves };
     Viewer::answered_by(Format::Text, answerer, false, notices)
 }
 

@@ -17,13 +17,13 @@ use super::notices::Notices;
 use super::resume_command;
 use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
-use super::terminal::{self, TERMINAL_USER};
+use super::terminal;
 use super::transcript::TerminalTranscript;
 use super::tree_footer::Footer;
 use super::{CliError, Ending, modes, read_input};
 use crate::view::{Prompt, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
-use roo_engine::engine::{Engine, Follower, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Decider, Engine, Follower};
 use roo_engine::server_tools::DECLINE;
 use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
@@ -272,10 +272,10 @@ pub(super) fn scripted_profile(script: &Path) -> Value {
 }
 
 /// Source of answers when permission is asked.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Answerer {
-    /// Its name, as other clients see it.
-    pub(super) by: &'static str,
+    /// The author of its answers.
+    pub(super) by: Decider,
     pub(super) on_ask: OnAsk,
     /// Approvals that it always leaves waiting.
     pub(super) leaves: fn(&PendingApproval) -> bool,
@@ -285,9 +285,9 @@ impl Answerer {
     /// The user of the command line, or the flag that speaks for them.
     fn user(on_ask: OnAsk) -> Self {
         let by = match on_ask {
-            OnAsk::Ask => TERMINAL_USER,
-            OnAsk::Deny => UNATTENDED_REFUSAL,
-            OnAsk::Allow => "--on-ask allow",
+            OnAsk::Ask => Decider::Terminal,
+            OnAsk::Deny => Decider::Unattended,
+            OnAsk::Allow => "--on-ask allow".into(),
         };
         Self { by, on_ask, leaves: |_| false }
     }
@@ -879,7 +879,7 @@ impl<'a> Watch<'a> {
                 };
                 let id = approval.approval_id.to_string();
                 let answer = ApprovalRespondParams { text, ..approval.answer(option_id) };
-                let answer = self.stop.engine.respond(answer, self.viewer.answerer.by).await?;
+                let answer = self.stop.engine.respond(answer, self.viewer.answerer.by.clone()).await?;
                 if answer.accepted {
                     self.answered.insert(id);
                 } else if let Some(problem) = problem_of(&answer) {
@@ -907,7 +907,7 @@ impl<'a> Watch<'a> {
                     let question_id = question.question_id.clone();
                     let id = question_id.to_string();
                     let answer = QuestionAnswerParams { question_id, text, images: vec![] };
-                    let answer = self.stop.engine.answer(answer, self.viewer.answerer.by).await?;
+                    let answer = self.stop.engine.answer(answer, self.viewer.answerer.by.clone()).await?;
                     if answer.waits {
                         continue;
                     }

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal as _, Write};
 use roo_text::render::visible;
 
 /// Name of the user at a terminal, in events and rules.
-pub(super) const TERMINAL_USER: &str = "cli";
+pub(super) const TERMINAL_USER: &str = roo_engine::engine::TERMINAL;
 
 /// The most of a line that is buffered, in bytes.
 const HELD: usize = 64 << 10;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roo_engine::customization::Customization;
-use roo_engine::engine::{Engine, EngineError, Follower, Journal, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Decider, Engine, EngineError, Follower, Journal, Resumable};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
@@ -488,7 +488,7 @@ impl Requests {
 
     async fn decline(&self, question_id: QuestionId) {
         let answer = QuestionAnswerParams { question_id, text: DECLINE.to_owned(), images: vec![] };
-        if let Err(error) = self.engine.answer(answer, UNATTENDED_REFUSAL).await {
+        if let Err(error) = self.engine.answer(answer, Decider::Unattended).await {
             tracing::warn!("a question of an MCP server was not declined: {error}");
         }
     }
@@ -497,8 +497,8 @@ impl Requests {
     async fn answer_approval(&self, approval: &PendingApproval) {
         let (kind, by) = match self.when_asked {
             WhenAsked::Wait | WhenAsked::Editor => return,
-            WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
-            WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
+            WhenAsked::Deny => (OptionKind::RejectOnce, Decider::Unattended),
+            WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow".into()),
         };
         let Some(answer) = approval.answer_by(kind) else { return };
         match self.engine.respond(answer, by).await {

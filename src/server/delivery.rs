@@ -612,7 +612,7 @@ async fn popup(
             };
             let question_id = question.question_id.clone();
             let params = QuestionAnswerParams { question_id, text, images: vec![] };
-            (services.engine.answer(params, session.client_name()).await, asker, &question.text)
+            (services.engine.answer(params, session.decider()).await, asker, &question.text)
         }
         UserPrompt::Trust(_) | UserPrompt::File(_) => {
             let grant = match asked {

@@ -19,13 +19,14 @@ use super::negotiated::Negotiated;
 use super::review_drafts::ReviewDrafts;
 use super::services::WorkspaceOpening;
 pub(super) use super::services::{ProcessServices, WorkspaceServices};
-use super::shared_engines::{EngineSource, Membership};
+use super::shared_engines::{ConnectionKind, EngineSource, Membership, Sharing};
 use super::shown_approvals::ShownApprovals;
 use super::subscription::{Recipient, Subscriptions};
 use super::task_document::TaskDocuments;
 use crate::live_settings::LiveSettings;
 use crate::markdown::inert;
 use crate::web::PageAddress;
+use roo_engine::engine::Decider;
 use roo_formats::config::Layer;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_text::render::one_line;
@@ -139,6 +140,14 @@ impl Session {
     /// The name for `by`.
     pub(super) fn client_name(&self) -> &str {
         self.negotiated().map_or("client", |negotiated| &negotiated.client)
+    }
+
+    /// The client as the author of answers.
+    pub(super) fn decider(&self) -> Decider {
+        match &self.engine_source {
+            EngineSource::Shared(Sharing { kind: ConnectionKind::Terminal, .. }) => Decider::Terminal,
+            EngineSource::Shared(_) | EngineSource::Own | EngineSource::Lent(_) => self.client_name().into(),
+        }
     }
 
     /// The client, as events of its subscriptions reach it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use roo_durable::WorkspaceDirectory;
-use roo_engine::engine::{Engine, EngineError, Follower, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Decider, Engine, EngineError, Follower};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
 use roo_protocol::ids::Digest;
@@ -332,7 +332,7 @@ impl Job {
             Event::QuestionAsked { question } if question.kind == QuestionKind::McpElicitation => {
                 let question_id = question.question_id.clone();
                 let answer = QuestionAnswerParams { question_id, text: DECLINE.to_owned(), images: vec![] };
-                if let Err(error) = engine.answer(answer, UNATTENDED_REFUSAL).await {
+                if let Err(error) = engine.answer(answer, Decider::Unattended).await {
                     tracing::warn!("a question of an MCP server was not declined: {error}");
                 }
             }
@@ -343,8 +343,8 @@ impl Job {
     async fn answer_approval(&self, engine: &Engine, approval: &PendingApproval) {
         let (kind, by) = match self.setup.when_asked {
             WhenAsked::Ask => return,
-            WhenAsked::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
-            WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
+            WhenAsked::Deny => (OptionKind::RejectOnce, Decider::Unattended),
+            WhenAsked::Allow => (OptionKind::AllowOnce, "--on-ask allow".into()),
         };
         let Some(answer) = approval.answer_by(kind) else { return };
         match engine.respond(answer, by).await {

@@ -212,8 +212,8 @@ pub enum Event {
     ApprovalResolved {
         /// The approval.
         approval_id: ApprovalId,
-        /// Author of the answer: a client's name, `cli`, `server` when it became void, or `rule` with the id of the standing
-        /// rule that decided it, as in `rule r3`.
+        /// Author of the answer, to be shown: a client's name, `cli` for a terminal, `server` when it became void, or `rule` with
+        /// the id of the standing rule that decided it, as in `rule r3`. A client with such a name has `client` before it.
         by: String,
         /// The id of that rule, which `roo/rule/list` has, with its sentence.
         #[serde(default, skip_serializing_if = "Option::is_none")]

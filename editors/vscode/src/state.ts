@@ -248,14 +248,14 @@ function applyNumbered(request: Request, params: EventParams): Request {
       return callOf(waiting, taskId, event.toolCallId, (item) => ({ approvals: [...others(item), asked] }));
     }
     case "approval.resolved": {
-      const { approvalId, by, optionId } = event;
+      const { approvalId, by, optionId, ruleId } = event;
       const pending = request.tasks[taskId]?.approval;
       const resolved =
         pending?.approvalId === approvalId ? onTask(request, taskId, { approval: undefined, ...goesOn(request, taskId) }) : request;
       return changed(
         resolved,
         (item) => item.kind === "call" && item.approvals.some((asked) => asked.approvalId === approvalId),
-        (item) => (item.kind === "call" ? { ...item, approvals: item.approvals.map(answered(approvalId, by, optionId)) } : item),
+        (item) => (item.kind === "call" ? { ...item, approvals: item.approvals.map(answered(approvalId, by, optionId, ruleId)) } : item),
       );
     }
     case "question.asked": {
@@ -552,19 +552,19 @@ function unclaimed(request: Request, taskId: TaskId, id: MessageId): Request {
   return onTask(request, taskId, { unclaimed: [...(request.tasks[taskId]?.unclaimed ?? []), id] });
 }
 
-function answered(approvalId: string, by: string, optionId: string | null | undefined): (asked: Asked) => Asked {
+function answered(approvalId: string, by: string, optionId: Chosen, ruleId: Chosen): (asked: Asked) => Asked {
   return (asked) => {
     if (asked.approvalId !== approvalId) return asked;
-    return { ...asked, answer: answerOf(asked.options, by, optionId) };
+    return { ...asked, answer: answerOf(asked.options, by, optionId, ruleId) };
   };
 }
 
-/** The author of an answer by a standing rule, before the rule's id. */
-const RULE = "rule ";
+/** The id of an option or of a standing rule, where one was chosen or has decided. */
+type Chosen = string | null | undefined;
 
-function answerOf(options: readonly ApprovalOption[], by: string, optionId: string | null | undefined): Answer {
+function answerOf(options: readonly ApprovalOption[], by: string, optionId: Chosen, ruleId: Chosen): Answer {
   if (optionId != null) return { kind: "answered", by, name: options.find((option) => option.id === optionId)?.name ?? optionId };
-  return by.startsWith(RULE) ? { kind: "rule", by, ruleId: by.slice(RULE.length) } : { kind: "void", by };
+  return ruleId != null ? { kind: "rule", by, ruleId } : { kind: "void", by };
 }
 
 function unknownTask(id: TaskId): Task {

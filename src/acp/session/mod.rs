@@ -24,7 +24,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{Error, ErrorCode};
 use roo_durable::StoreError;
 use roo_engine::customization::Grant;
-use roo_engine::engine::{EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Decider, EngineError, Follower, Resumable};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::customization::TrustReport;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
@@ -736,7 +736,7 @@ impl Session {
     }
 
     async fn answer_approval(&mut self, approval: PendingApproval, reply: Reply) {
-        let by = self.client.name().to_owned();
+        let by = Decider::from(self.client.name());
         // All of it was shown.
         let (answer, by) = match reply {
             Reply::Chosen(option) => (Some(approval.answer(option)), by),
@@ -744,12 +744,12 @@ impl Session {
             // Nobody can be asked, so nothing is allowed.
             Reply::Unable(reason) => {
                 self.notice(NoticeSeverity::Error, &format!("permission can't be asked for: {reason}"));
-                (approval.answer_by(OptionKind::RejectOnce), UNATTENDED_REFUSAL.to_owned())
+                (approval.answer_by(OptionKind::RejectOnce), Decider::Unattended)
             }
             Reply::Text(_) | Reply::Later => (None, by),
         };
         let Some(answer) = answer else { return };
-        match self.workspace.engine.respond(answer, &by).await {
+        match self.workspace.engine.respond(answer, by).await {
             // Where somebody else was first, the events say so.
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
             Err(error @ EngineError::Mismatch { .. }) => {
@@ -796,8 +796,8 @@ impl Session {
             }
         };
         let answer = QuestionAnswerParams { question_id: question.question_id, text, images: vec![] };
-        let by = self.client.name().to_owned();
-        match self.workspace.engine.answer(answer, &by).await {
+        let by = self.client.name();
+        match self.workspace.engine.answer(answer, by).await {
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
             Err(error) => self.was_not_answered(&id, &error),
         }

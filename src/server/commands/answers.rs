@@ -205,7 +205,7 @@ pub(super) async fn answer(call: CommandCall<'_>) -> Result<CommandOutcome> {
         return Err(Error::invalid_params("roo.answer needs a `text` or the number of a suggestion"));
     };
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
-    let answer = services.engine.answer(params, session.client_name()).await;
+    let answer = services.engine.answer(params, session.decider()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     let goes_on = resume_after_answer(session, services, &root, &answer).await;
     Ok(CommandOutcome::told(json!(answer), answer_in_words(&answer, &question.text, goes_on)))

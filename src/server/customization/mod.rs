@@ -33,7 +33,7 @@ pub(super) async fn respond(
     params: ApprovalRespondParams,
 ) -> std::result::Result<AnswerResult, EngineError> {
     let was_trusted = services.customization.is_trusted();
-    let answer = services.engine.respond(params, session.client_name()).await?;
+    let answer = services.engine.respond(params, session.decider()).await?;
     if !was_trusted && services.customization.is_trusted() {
         trust_changed(session, services);
     }

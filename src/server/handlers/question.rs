@@ -11,6 +11,6 @@ pub(super) async fn answer(
     Params(params): Params<QuestionAnswerParams>,
 ) -> Result<AnswerResult> {
     let services = server.session.typed().await?;
-    let by = server.session.client_name();
+    let by = server.session.decider();
     services.engine.answer(params, by).await.map_err(|error| engine_failure(&error, None))
 }

@@ -220,7 +220,7 @@ async fn tell(
     };
     if let Some((task, PendingQuestion { question_id, text: what, .. })) = question {
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
-        let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
+        let answer = services.engine.answer(params, session.decider()).await.map_err(failed)?;
         let goes_on = resume_after_answer(session, services, &document.root, &answer).await;
         let told = answer_in_words(&answer, &what, goes_on);
         if !answer.accepted {

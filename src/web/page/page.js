@@ -112,13 +112,13 @@
         return callOf(waiting3, taskId, event.toolCallId, (item) => ({ approvals: [...others(item), asked] }));
       }
       case "approval.resolved": {
-        const { approvalId, by, optionId } = event;
+        const { approvalId, by, optionId, ruleId } = event;
         const pending = request2.tasks[taskId]?.approval;
         const resolved = pending?.approvalId === approvalId ? onTask(request2, taskId, { approval: void 0, ...goesOn(request2, taskId) }) : request2;
         return changed(
           resolved,
           (item) => item.kind === "call" && item.approvals.some((asked) => asked.approvalId === approvalId),
-          (item) => item.kind === "call" ? { ...item, approvals: item.approvals.map(answered(approvalId, by, optionId)) } : item
+          (item) => item.kind === "call" ? { ...item, approvals: item.approvals.map(answered(approvalId, by, optionId, ruleId)) } : item
         );
       }
       case "question.asked": {
@@ -350,16 +350,15 @@
   function unclaimed(request2, taskId, id) {
     return onTask(request2, taskId, { unclaimed: [...request2.tasks[taskId]?.unclaimed ?? [], id] });
   }
-  function answered(approvalId, by, optionId) {
+  function answered(approvalId, by, optionId, ruleId) {
     return (asked) => {
       if (asked.approvalId !== approvalId) return asked;
-      return { ...asked, answer: answerOf(asked.options, by, optionId) };
+      return { ...asked, answer: answerOf(asked.options, by, optionId, ruleId) };
     };
   }
-  var RULE = "rule ";
-  function answerOf(options2, by, optionId) {
+  function answerOf(options2, by, optionId, ruleId) {
     if (optionId != null) return { kind: "answered", by, name: options2.find((option) => option.id === optionId)?.name ?? optionId };
-    return by.startsWith(RULE) ? { kind: "rule", by, ruleId: by.slice(RULE.length) } : { kind: "void", by };
+    return ruleId != null ? { kind: "rule", by, ruleId } : { kind: "void", by };
   }
   function unknownTask(id) {
     return {

@@ -30,7 +30,7 @@ use super::journal::Journal;
 use super::registry::{Passing, Registry};
 use super::reporter::Reporter;
 use super::services::{CurrentServices, EngineServices};
-use super::task::{self, Answered, Choice, Effect, Input, NewRule, Task};
+use super::task::{self, Answered, Choice, Decider, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::worktrees;
 
@@ -551,20 +551,30 @@ impl Actor {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let interrupted = task.is_interrupted();
-        let settled = |accepted, by: &str| {
+        let settled = |accepted, by: &Decider| {
             let answer =
-                AnswerResult { accepted, by: by.to_owned(), interrupted, waits: false, settled: None };
+                AnswerResult { accepted, by: by.to_string(), interrupted, waits: false, settled: None };
             CommandOutcome::Settled(Reply::Answer(answer))
         };
         let answered_before = |again: bool, answered: &Answered| {
             let settled = (!again).then(|| answered.settled());
-            let answer =
-                AnswerResult { accepted: again, by: answered.by.clone(), interrupted, waits: false, settled };
+            let answer = AnswerResult {
+                accepted: again,
+                by: answered.by.to_string(),
+                interrupted,
+                waits: false,
+                settled,
+            };
             Ok(CommandOutcome::Settled(Reply::Answer(answer)))
         };
         // Whether it is interrupted then, is known when the input is applied.
-        let counts =
-            |by, waits| AnswerResult { accepted: true, by, interrupted: false, waits, settled: None };
+        let counts = |by: Decider, waits| AnswerResult {
+            accepted: true,
+            by: by.to_string(),
+            interrupted: false,
+            waits,
+            settled: None,
+        };
         let accepted = |input, by| CommandOutcome::Input(Box::new(input), Reply::Answer(counts(by, false)));
         match command {
             // Handled where the actor can end.
@@ -883,10 +893,10 @@ impl Actor {
     }
 
     /// The approval that a record answers, of which action it was, and who answered.
-    fn answered_approval<'a>(&self, record: &'a Record<Event>) -> Option<(ApprovalId, Digest, &'a str)> {
+    fn answered_approval<'a>(&self, record: &'a Record<Event>) -> Option<(ApprovalId, Digest, &'a Decider)> {
         let Event::ApprovalResolved { approval_id, by, .. } = &record.event else { return None };
         let asked = self.tree.task(&record.task_id)?.approval()?;
-        (asked.approval_id == *approval_id).then(|| (approval_id.clone(), asked.digest, by.as_str()))
+        (asked.approval_id == *approval_id).then(|| (approval_id.clone(), asked.digest, by))
     }
 
     /// Completes or undoes edits of several files that an earlier server has left: when their calls end here, since a call that is

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::EngineError;
 use super::event::Restore;
-use super::task::{Input, NewRule, Task};
+use super::task::{Decider, Input, NewRule, Task};
 use crate::policy::{GateOutcome, HookMessages, RestoreEdits, Review};
 use crate::server_tools::ServerQuestion;
 use crate::tool_run::Outcome;
@@ -48,7 +48,7 @@ pub(super) enum Command {
         text: Option<String>,
         /// The decisions on the hunks of an edit; none for an answer as a whole.
         review: Option<Arc<Review>>,
-        by: String,
+        by: Decider,
     },
     /// The request is to be removed; the actor removes its work trees and gives it up.
     Delete,
@@ -71,7 +71,7 @@ pub(super) enum Command {
         images: Vec<String>,
         /// True if it is the command to summarise earlier turns, and the question still waits.
         condense: bool,
-        by: String,
+        by: Decider,
     },
 }
 

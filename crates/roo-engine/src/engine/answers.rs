@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::actor_message::{Command, Reply};
-use super::task::{Choice, NewRule, Task};
+use super::task::{Choice, Decider, NewRule, Task};
 use super::{Engine, EngineError, worktrees};
 use crate::customization::Grant;
 use crate::policy::{Preview, Review, hunks_of, mask_preview};
@@ -56,21 +56,22 @@ impl Engine {
     pub async fn respond(
         &self,
         params: ApprovalRespondParams,
-        by: &str,
+        by: impl Into<Decider>,
     ) -> Result<AnswerResult, EngineError> {
+        let by = by.into();
         let approval_id = params.approval_id.to_string();
         let task = owner("approval", &approval_id)?;
         let (option_id, review) = self.review(&params).await?;
         let ApprovalRespondParams { digest, opened, text, .. } = params;
-        let by_whom = by.to_owned();
-        let command = Command::Respond { approval_id, digest, option_id, opened, text, review, by: by_whom };
+        let author = by.to_string();
+        let command = Command::Respond { approval_id, digest, option_id, opened, text, review, by };
         match self.command(&task, command).await? {
             Reply::Rule(answer, NewRule { scope, verdict, subject, trusts }) => {
                 let (rules, now) = (&self.services.rules, self.now());
                 let made = subject.clone();
                 let added = match scope {
-                    RuleScope::Workspace => rules.add(verdict, subject, by, now),
-                    RuleScope::User => rules.add_everywhere(verdict, subject, by, now),
+                    RuleScope::Workspace => rules.add(verdict, subject, &author, now),
+                    RuleScope::User => rules.add_everywhere(verdict, subject, &author, now),
                 };
                 // What was answered holds for this call, whatever becomes of the rule.
                 if let Err(error) = added {
@@ -206,12 +207,17 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NotFound`].
-    pub async fn answer(&self, params: QuestionAnswerParams, by: &str) -> Result<AnswerResult, EngineError> {
+    pub async fn answer(
+        &self,
+        params: QuestionAnswerParams,
+        by: impl Into<Decider>,
+    ) -> Result<AnswerResult, EngineError> {
+        let by = by.into();
         let task = owner("question", params.question_id.as_str())?;
         let QuestionAnswerParams { question_id, text, images } = params;
         let question_id: QuestionId = question_id;
         let condense = self.is_condense(&text, &images).await;
-        self.answered(&task, Command::Answer { question_id, text, images, condense, by: by.to_owned() }).await
+        self.answered(&task, Command::Answer { question_id, text, images, condense, by }).await
     }
 
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::event::Event;
 use super::services::EngineServices;
-use super::task::{Decided, GivenApproval, Task};
+use super::task::{Decided, Decider, GivenApproval, Task};
 use super::tree::Tree;
 use crate::policy::{AuditRecord, PlannedEdit, RefusalRule, Review, post};
 use crate::tool_run::Outcome;
@@ -115,7 +115,7 @@ pub(super) async fn refused(
 pub(super) fn refused_by_user(
     task: &Task,
     tree: &Tree,
-    (ask, digest, by): (ApprovalId, Digest, &str),
+    (ask, digest, by): (ApprovalId, Digest, &Decider),
     services: &Arc<EngineServices>,
 ) {
     let Some((mut audit_record, call)) = begin_refusal(task, tree, services).zip(task.current_call()) else {
@@ -123,7 +123,7 @@ pub(super) fn refused_by_user(
     };
     let entry = &mut audit_record.entry;
     entry.outcome = TraceOutcome::Denied;
-    let rule = entry.decision.rule.take().map_or_else(|| by.to_owned(), |rule| format!("{rule} ({by})"));
+    let rule = entry.decision.rule.take().map_or_else(|| by.to_string(), |rule| format!("{rule} ({by})"));
     entry.decision =
         Decision { by: "user".to_owned(), rule: Some(rule), ask: Some(ask), digest: Some(digest) };
     entry.requested = requested(call, services);

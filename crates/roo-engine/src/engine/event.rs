@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::task::{Choice, LeftOut, MeasuredRequest, Placeholders, RULE};
+use super::task::{Choice, Decider, LeftOut, MeasuredRequest, Placeholders};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit, RecordedVerdict, Review};
 use crate::server_tools::SampledText;
@@ -330,7 +330,7 @@ pub enum Event {
         /// The approval.
         approval_id: ApprovalId,
         /// Author of the answer.
-        by: String,
+        by: Decider,
         /// The chosen option; none when void.
         option_id: Option<Choice>,
         /// Text added by the user.
@@ -350,7 +350,7 @@ pub enum Event {
         /// The approval.
         approval_id: ApprovalId,
         /// Author of the answer.
-        by: String,
+        by: Decider,
         /// The chosen option.
         option_id: Choice,
         /// Text added by the user.
@@ -373,7 +373,7 @@ pub enum Event {
         /// The question.
         question_id: QuestionId,
         /// Author of the answer.
-        by: String,
+        by: Decider,
         /// The answer; none when void.
         text: Option<String>,
         /// Images as data URLs.
@@ -976,8 +976,8 @@ impl Event {
             Self::ApprovalResolved { approval_id, by, option_id, text, review } => {
                 WireEvent::ApprovalResolved {
                     approval_id: approval_id.clone(),
-                    by: by.clone(),
-                    rule_id: by.strip_prefix(RULE).map(str::to_owned),
+                    by: by.to_string(),
+                    rule_id: by.rule_id().map(str::to_owned),
                     option_id: option_id.map(|choice| choice.id().to_owned()),
                     text: text.clone(),
                     hunks: review.as_ref().map(|review| review.hunks.clone()).unwrap_or_default(),
@@ -992,7 +992,7 @@ impl Event {
             Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question: question.clone() },
             Self::QuestionAnswered { question_id, by, text, .. } => WireEvent::QuestionAnswered {
                 question_id: question_id.clone(),
-                by: by.clone(),
+                by: by.to_string(),
                 text: text.clone(),
             },
             Self::ToolStarted { call_id, name, subject, .. } => WireEvent::ToolStarted {
@@ -1229,6 +1229,38 @@ mod tests {
     const EARLIER: &str = include_str!(
         "../../../../tests/fixtures/earlier-versions/2026-11-22/state/requests/01a203dc-098b-758b-b77e-1a8aa91a913f/log.jsonl"
     );
+
+    #[test]
+    fn clients_are_told_a_rule_from_a_client_of_its_name() {
+        let told = |by: Decider| {
+            let approval_id = ApprovalId::new("t.a1");
+            let event =
+                Event::ApprovalResolved { approval_id, by, option_id: None, text: None, review: None };
+            let WireEvent::ApprovalResolved { by, rule_id, .. } = event.to_wire() else { panic!() };
+            (by, rule_id)
+        };
+        assert_eq!(told(Decider::Rule("r1".into())), ("rule r1".to_owned(), Some("r1".to_owned())));
+        assert_eq!(told("rule r1".into()), ("client rule r1".to_owned(), None));
+        assert_eq!(told("cli".into()), ("client cli".to_owned(), None));
+        assert_eq!(told(Decider::Terminal), ("cli".to_owned(), None));
+    }
+
+    #[test]
+    fn answers_are_written_as_they_were_read() {
+        let of_answers =
+            [r#"{"type":"approvalResolved""#, r#"{"type":"questionAnswered""#, r#"{"type":"answerHeld""#];
+        let lines = EARLIER.lines().filter_map(|line| {
+            let event = line.split_once(r#""event":"#)?.1.rsplit_once(r#","sum":"#)?.0;
+            of_answers.iter().any(|kind| event.starts_with(kind)).then_some(event)
+        });
+        let by_rule =
+            r#"{"type":"approvalResolved","approvalId":"t.a1","by":"rule r1","optionId":null,"text":null}"#;
+        let by_client = r#"{"type":"approvalResolved","approvalId":"t.a1","by":{"client":"cli"},"optionId":null,"text":null}"#;
+        for line in lines.chain([by_rule, by_client]) {
+            let event: Event = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
+    }
 
     #[test]
     fn decisions_of_the_gate_are_written_as_they_were_read() {

@@ -464,7 +464,7 @@ impl ImportedLog {
         let images = found.as_ref().map(|result| result.images.clone()).unwrap_or_default();
         self.push(Event::QuestionAnswered {
             question_id,
-            by: "user".to_owned(),
+            by: "user".into(),
             text: answer.clone(),
             images,
             mode: None,

@@ -96,7 +96,7 @@ pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 pub use self::replay::{ReplayDifference, Replayed, ReplayedEvent, replay};
 pub use self::resume::Resumable;
-pub use self::task::{FrameShare, PROVIDER_REFUSED, UNATTENDED_REFUSAL};
+pub use self::task::{Decider, FrameShare, PROVIDER_REFUSED, TERMINAL};
 
 /// Parts that an engine is made of.
 pub struct Setup {

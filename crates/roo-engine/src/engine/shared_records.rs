@@ -38,7 +38,7 @@ mod tests {
             task_id: TaskId::new(task),
             event: Event::QuestionAnswered {
                 question_id: QuestionId::new(question),
-                by: "a".to_owned(),
+                by: "a".into(),
                 text: None,
                 images: vec![],
                 mode: None,

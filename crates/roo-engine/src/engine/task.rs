@@ -21,6 +21,7 @@ mod compaction;
 mod context;
 mod conversation;
 mod decide;
+mod decider;
 mod engine_question;
 mod fold;
 mod guard;
@@ -60,7 +61,6 @@ use self::batch::{AskedApproval, Authorization, Branch, CurrentCall, Stage, Tool
 pub use self::batch::{Decided, GivenApproval, HeldAnswer};
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::choice::Choice;
-pub(super) use self::choice::RULE;
 pub use self::commands::CommandsInBackground;
 pub(crate) use self::compaction::why_not_restored;
 pub(super) use self::compaction::{left_out_by, longest_summary, spoken_before};
@@ -69,6 +69,7 @@ pub use self::context::{ContextState, ConversationSize, FrameShare, MeasuredRequ
 pub use self::conversation::{Conversation, FileContext, LeftOut};
 pub use self::decide::decide;
 pub(super) use self::decide::queue_for;
+pub use self::decider::{Decider, TERMINAL};
 pub use self::guard::LoopGuard;
 pub(in crate::engine) use self::input::PromptPlace;
 pub use self::input::{Begins, Effect, Gather, Gathered, Input, Prompt, Remedy};
@@ -92,12 +93,8 @@ const SAVE_ATTEMPTS: u32 = 3;
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
 const TRY_AGAIN: &str = "Try again";
-/// Author of answers to what has become void.
-const SERVER: &str = "server";
 /// Reason of a model request whose provider gave no answer on purpose.
 pub const PROVIDER_REFUSED: &str = "The provider refused to continue this conversation.";
-/// Author of the refusals in a run that asks nobody.
-pub const UNATTENDED_REFUSAL: &str = "--on-ask deny";
 /// The longest title, in characters.
 pub(super) const TITLE: usize = 80;
 /// The title of a request until there is a prompt to take it from.
@@ -247,7 +244,7 @@ pub struct Unsaved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Author of the answer.
-    pub by: String,
+    pub by: Decider,
     /// The option or text; none when the question became void.
     pub answer: Option<String>,
 }
@@ -255,7 +252,7 @@ pub struct Answered {
 impl Answered {
     /// Returns what a later answer is told.
     pub(super) fn settled(&self) -> Settled {
-        match (&self.answer, self.by.strip_prefix(RULE)) {
+        match (&self.answer, self.by.rule_id()) {
             (Some(answer), _) => Settled::Answered { answer: answer.clone() },
             (None, Some(rule_id)) => Settled::Rule { rule_id: rule_id.to_owned() },
             (None, None) => Settled::Void,

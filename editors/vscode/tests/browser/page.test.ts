@@ -172,7 +172,7 @@ test("an answer for good is asked about once more", async () => {
 });
 
 test("what a standing rule has decided says so, and is no answer that was withdrawn", async () => {
-  await chat.show("dark", { width: 400, height: 700 }, request(...working, ...edit, { type: "approval.resolved", approvalId: "root.a1", by: "rule r2" }));
+  await chat.show("dark", { width: 400, height: 700 }, request(...working, ...edit, { type: "approval.resolved", approvalId: "root.a1", by: "rule r2", ruleId: "r2" }));
   assert.equal(await page.locator(".card").count(), 0);
   assert.equal(await page.locator("#feed .answer", { hasText: "Edit shop/cart.py" }).textContent(), "Edit shop/cart.py: decided by the standing rule r2");
 });

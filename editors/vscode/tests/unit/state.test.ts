@@ -210,9 +210,11 @@ test("a permission waits until it is answered, and its answer stays with the cal
   const isVoid = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "server" });
   assert.deepEqual(waiting(isVoid), []);
   assert.deepEqual(call(isVoid.feed[0]).approvals[0]?.answer, { kind: "void", by: "server" });
-  const byRule = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "rule r2" });
+  const byRule = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "rule r2", ruleId: "r2" });
   assert.deepEqual(waiting(byRule), []);
   assert.deepEqual(call(byRule.feed[0]).approvals[0]?.answer, { kind: "rule", by: "rule r2", ruleId: "r2" });
+  const named = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "rule r2" });
+  assert.equal(call(named.feed[0]).approvals[0]?.answer?.kind, "void", "a name alone is no rule");
 });
 
 test("what waits is in the order in which it was asked", () => {

@@ -20,7 +20,7 @@ use crate::masking::Mask;
 use crate::shell_word::shell_word;
 use crate::view::{MessageRole, RECOVERED, RequestView, Update, newest_tree, waits_for_user};
 use roo_engine::customization::Customization;
-use roo_engine::engine::{Engine, EngineError, Follower, Resumable, UNATTENDED_REFUSAL};
+use roo_engine::engine::{Decider, Engine, EngineError, Follower, Resumable};
 use roo_engine::mentions::{self, MentionKind};
 use roo_engine::server_tools::DECLINE;
 use roo_protocol::event::{Event, EventParams, OptionKind, QuestionKind};
@@ -372,7 +372,7 @@ impl Requests {
         own: &OwnRequest,
         question_id: QuestionId,
         text: String,
-        by: &str,
+        by: impl Into<Decider>,
     ) -> Result<(), EngineError> {
         let id = question_id.to_string();
         own.answered().insert(id.clone());
@@ -444,7 +444,7 @@ impl Requests {
             Event::QuestionAsked { question } if question.kind == QuestionKind::McpElicitation => {
                 // It is for the user alone, who is not here. The call goes on, and the server is told.
                 let id = question.question_id.clone();
-                self.answer_as(own, id, DECLINE.to_owned(), UNATTENDED_REFUSAL).await
+                self.answer_as(own, id, DECLINE.to_owned(), Decider::Unattended).await
             }
             Event::ApprovalResolved { approval_id, .. } => {
                 own.answered().remove(approval_id.as_str());
@@ -465,8 +465,8 @@ impl Requests {
     async fn answer_approval(&self, own: &OwnRequest, approval: &PendingApproval) -> Result<(), EngineError> {
         let (kind, by) = match self.on_ask {
             Unattended::Wait => return Ok(()),
-            Unattended::Deny => (OptionKind::RejectOnce, UNATTENDED_REFUSAL),
-            Unattended::Allow => (OptionKind::AllowOnce, "--on-ask allow"),
+            Unattended::Deny => (OptionKind::RejectOnce, Decider::Unattended),
+            Unattended::Allow => (OptionKind::AllowOnce, "--on-ask allow".into()),
         };
         let Some(answer) = approval.answer_by(kind) else { return Ok(()) };
         let id = approval.approval_id.to_string();

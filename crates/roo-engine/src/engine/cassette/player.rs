@@ -6,7 +6,7 @@ use super::turns::{CallPlace, TurnRecorder, branch_name};
 use super::{Cassette, CassetteBlock, CassetteCall, CassetteTurn, ModePrompt, ToolDefinition, VERSION};
 use crate::engine::event::Event;
 use crate::engine::instructions::Instructions;
-use crate::engine::task::{self, Choice, Effect, Gathered, Input, Task};
+use crate::engine::task::{self, Choice, Decider, Effect, Gathered, Input, Task};
 use crate::engine::tree::{Fact, Tree};
 use crate::policy::{
     AskRule, ModeChange, NamedAllowRule, Plan, PlannedBranch, PolicyDecision, Refusal, RefusalRule,
@@ -342,7 +342,7 @@ impl Player<'_> {
         let Some(text) = answer else {
             return Err("a question to the user has no recorded answer".to_owned());
         };
-        self.input(task, Input::Answer { text, images: vec![], by: USER.to_owned() });
+        self.input(task, Input::Answer { text, images: vec![], by: USER.into() });
         Ok(())
     }
 
@@ -350,15 +350,10 @@ impl Player<'_> {
         let call = self.task(task).and_then(Task::current_call);
         let refused = call.and_then(|call| self.kept_call(&call.id)).and_then(|kept| kept.refused.clone());
         let refused = refused.unwrap_or_default();
-        let by = if refused.unattended { task::UNATTENDED_REFUSAL } else { USER };
+        let by = if refused.unattended { Decider::Unattended } else { USER.into() };
         self.input(
             task,
-            Input::Respond {
-                option_id: Choice::RejectOnce,
-                text: refused.feedback,
-                review: None,
-                by: by.to_owned(),
-            },
+            Input::Respond { option_id: Choice::RejectOnce, text: refused.feedback, review: None, by },
         );
     }
 

@@ -6,7 +6,7 @@ use super::{
     CassetteBlock, CassetteCall, CassetteRequest, CassetteTask, CassetteTurn, LookedUp, UserRefusal,
 };
 use crate::engine::event::{EndState, Event};
-use crate::engine::task::UNATTENDED_REFUSAL;
+use crate::engine::task::Decider;
 use crate::engine::tree::{Fold, Tree};
 use crate::policy::RecordedVerdict;
 use roo_catalog::ToolProtocol;
@@ -188,7 +188,7 @@ impl TurnRecorder {
             }
             Event::ApprovalResolved { approval_id, by, option_id: Some(choice), text, .. } => {
                 if let Some(call) = self.approvals.remove(approval_id).filter(|_| !choice.allows()) {
-                    let unattended = by == UNATTENDED_REFUSAL;
+                    let unattended = *by == Decider::Unattended;
                     let refused = UserRefusal { feedback: text.clone(), unattended };
                     self.of_call(&call, |call| call.refused = Some(refused));
                 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::Choice;
+use super::{Choice, Decider};
 use crate::engine::event::is_failure;
 use crate::policy::{PlannedBranch, PlannedEdit, RecordedVerdict, Review};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
@@ -141,7 +141,7 @@ pub(super) struct AskedApproval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldAnswer {
     /// Author of the answer.
-    pub by: String,
+    pub by: Decider,
     /// The chosen option.
     pub option_id: Choice,
     pub(super) text: Option<String>,
@@ -155,7 +155,7 @@ pub struct GivenApproval {
     /// The approval.
     pub id: ApprovalId,
     /// Author of the answer.
-    pub by: String,
+    pub by: Decider,
     /// The digest of the action that was allowed.
     pub digest: Digest,
     /// The decisions on the hunks of the edit; none where it was allowed as a whole.

@@ -9,9 +9,6 @@ use roo_protocol::task::{
     REVIEW_ONCE,
 };
 
-/// Author of answers by a standing rule, before the id of the rule.
-pub(in crate::engine) const RULE: &str = "rule ";
-
 /// An answer to an approval. On the wire and in the log it is the id of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

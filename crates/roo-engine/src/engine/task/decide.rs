@@ -13,8 +13,8 @@ use super::results::{
     void_approval, void_question, with_review,
 };
 use super::{
-    Gathered, HeldAnswer, Input, MeasuredRequest, PROVIDER_REFUSED, Phase, RULE, Remedy, RequestFrame,
-    SERVER, TRY_AGAIN, Task, block_message_id, is_stop, may_mention, next_question, offers, todo_items,
+    Decider, Gathered, HeldAnswer, Input, MeasuredRequest, PROVIDER_REFUSED, Phase, Remedy, RequestFrame,
+    TRY_AGAIN, Task, block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::engine::event::{
     AnswerWords, BackgroundCommand, ConflictBase, EndState, Ending, Event, call_message,
@@ -193,7 +193,7 @@ pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhe
     let asks = task.question().is_some() && server_question(task).is_none();
     if asks && when == SendWhen::Now {
         // In a conversation, what one says next is the answer. Never so with an approval, nor with what goes to others.
-        events.extend(answer(task, text, images, None, "user".to_owned()));
+        events.extend(answer(task, text, images, None, "user".into()));
     } else {
         // A task that has ended does nothing that could be waited for.
         let when = if task.state().is_final() { SendWhen::Now } else { when };
@@ -241,7 +241,7 @@ pub(super) fn try_again(task: &Task) -> Option<Event> {
     let question = task.question().filter(|asked| asked.kind == QuestionKind::ApiReqFailed)?;
     Some(Event::QuestionAnswered {
         question_id: question.question_id.clone(),
-        by: SERVER.into(),
+        by: Decider::Server,
         text: Some(TRY_AGAIN.into()),
         images: vec![],
         mode: None,
@@ -537,10 +537,9 @@ impl JudgedCall<'_> {
 
     /// The same where a standing rule has decided, if that is known.
     fn void_by(&self, rule_id: Option<&str>) -> Option<Event> {
-        let by_rule = |id: &str| format!("{RULE}{id}");
         self.void().map(|void| match void {
             Event::ApprovalResolved { approval_id, option_id, text, review, by } => {
-                let by = rule_id.map_or(by, by_rule);
+                let by = rule_id.map_or(by, |id| Decider::Rule(id.to_owned()));
                 Event::ApprovalResolved { approval_id, option_id, text, review, by }
             }
             void => void,
@@ -817,7 +816,7 @@ pub(super) fn answer(
     text: String,
     images: Vec<String>,
     mode: Option<String>,
-    by: String,
+    by: Decider,
 ) -> Vec<Event> {
     let Some(question) = task.question() else { return vec![] };
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());

@@ -13,9 +13,9 @@ use super::guard::{SAME_LOOKS, VAIN_ANSWERS};
 use super::results::summary;
 use super::shortening::within;
 use super::{
-    AgentSettings, Answered, Begins, Choice, Compaction, Conversation, Gather, Import, LeftOut, Lifecycle,
-    LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task, Title,
-    UNATTENDED_REFUSAL, Unsaved, Worktree, is_stop,
+    AgentSettings, Answered, Begins, Choice, Compaction, Conversation, Decider, Gather, Import, LeftOut,
+    Lifecycle, LoopGuard, MeasuredRequest, OpenTask, Phase, Prompt, PromptPlace, SamplingTally, TITLE, Task,
+    Title, Unsaved, Worktree, is_stop,
 };
 use crate::engine::event::{AnswerWords, Circle, ConversationCut, EndState, Ending, Event, is_failure};
 use crate::policy::{PlannedBranch, Review};
@@ -399,11 +399,11 @@ impl Task {
     fn resolve_approval(
         &mut self,
         id: &ApprovalId,
-        by: &str,
+        by: &Decider,
         option_id: Option<Choice>,
         (feedback, review): (Option<&String>, Option<&Arc<Review>>),
     ) {
-        let answered = Answered { by: by.to_owned(), answer: option_id.map(|choice| choice.id().to_owned()) };
+        let answered = Answered { by: by.clone(), answer: option_id.map(|choice| choice.id().to_owned()) };
         self.answered.insert(id.to_string(), answered);
         let Lifecycle::Open(OpenTask { phase, .. }) = &mut self.lifecycle else { return };
         let Some(current) = phase.batch_mut().and_then(ToolBatch::current_mut) else { return };
@@ -412,7 +412,7 @@ impl Task {
         if choice.allows() {
             let given = GivenApproval {
                 id: id.clone(),
-                by: by.to_owned(),
+                by: by.clone(),
                 digest: asked.request.digest,
                 review: review.cloned(),
             };
@@ -424,7 +424,7 @@ impl Task {
             Some(offer) => self.offers.decline(&offer),
             None => {
                 let (feedback, review) = (feedback.cloned(), review.cloned());
-                let is_unattended = by == UNATTENDED_REFUSAL;
+                let is_unattended = *by == Decider::Unattended;
                 *authorization = Authorization::Refused { feedback, review, is_unattended };
                 self.guard.refuse(&current.call);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Choice, Compaction, CompactionOutcome, LeftOut, RequestFrame};
+use super::{Choice, Compaction, CompactionOutcome, Decider, LeftOut, RequestFrame};
 use crate::engine::event::BranchWorktree;
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedEdit, PolicyDecision, Review};
@@ -132,7 +132,7 @@ pub enum Input {
         /// Decisions on the hunks of an edit; none where the user answers it as a whole.
         review: Option<Arc<Review>>,
         /// Author of the answer.
-        by: String,
+        by: Decider,
     },
     /// The user made a standing rule that may decide the approval that waits.
     Reconsider,
@@ -143,7 +143,7 @@ pub enum Input {
         /// Images as data URLs.
         images: Vec<String>,
         /// Author of the answer.
-        by: String,
+        by: Decider,
     },
     /// The user puts the task into another mode, or gives it another model.
     Change(ModeChange),

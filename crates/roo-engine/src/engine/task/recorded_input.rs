@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use super::batch::{Authorization, CurrentCall, Stage};
-use super::{Choice, CompactionOutcome, Gathered, Input, MeasuredRequest, Remedy, STOP, Task, decide};
+use super::{
+    Choice, CompactionOutcome, Decider, Gathered, Input, MeasuredRequest, Remedy, STOP, Task, decide,
+};
 use crate::engine::event::Event;
 use crate::policy::{
     AskRule, HookMessages, Plan, PlannedBranch, PlannedEdit, PolicyDecision, RecordedRule, RecordedVerdict,
@@ -203,8 +205,13 @@ fn block(block: Block, origin: &str) -> Input {
     Input::ModelBlock { block, origin: origin.to_owned() }
 }
 
-fn respond(by: &str, option_id: Choice, text: Option<&String>, review: Option<&Arc<Review>>) -> Input {
-    Input::Respond { option_id, text: text.cloned(), review: review.cloned(), by: by.to_owned() }
+fn respond(by: &Decider, option_id: Choice, text: Option<&String>, review: Option<&Arc<Review>>) -> Input {
+    Input::Respond { option_id, text: text.cloned(), review: review.cloned(), by: by.clone() }
+}
+
+/// The author of an answer whose event was not written.
+fn nobody() -> Decider {
+    Decider::Client(String::new())
 }
 
 fn answers_to_approval(events: &[&Event]) -> Vec<Input> {
@@ -224,7 +231,7 @@ fn answers_to_question(task: &Task, events: &[&Event]) -> Vec<Input> {
         match event {
             Event::BudgetReset => {}
             Event::Shown { message } | Event::UserSaid { message, .. } if given.is_none() => {
-                given = Some((String::new(), message.text.clone(), message.images.clone()));
+                given = Some((nobody(), message.text.clone(), message.images.clone()));
             }
             Event::QuestionAnswered { by, text: Some(text), images, .. } => {
                 given = Some((by.clone(), text.clone(), images.clone()));
@@ -233,7 +240,7 @@ fn answers_to_question(task: &Task, events: &[&Event]) -> Vec<Input> {
             _ => break,
         }
     }
-    let suggested = || Some((String::new(), task.question()?.suggestions.first()?.text.clone(), vec![]));
+    let suggested = || Some((nobody(), task.question()?.suggestions.first()?.text.clone(), vec![]));
     let Some((by, text, images)) = given.or_else(suggested) else { return vec![] };
     vec![
         Input::Answer { text: text.clone(), images: images.clone(), by },
@@ -245,7 +252,7 @@ fn answers_to_question(task: &Task, events: &[&Event]) -> Vec<Input> {
 fn stops(task: &Task, events: &[&Event]) -> Vec<Input> {
     let mut found = answers_to_question(task, events);
     // The server was killed before it had written the answer.
-    found.push(Input::Answer { text: STOP.to_owned(), images: vec![], by: String::new() });
+    found.push(Input::Answer { text: STOP.to_owned(), images: vec![], by: nobody() });
     found
 }
 

@@ -1,7 +1,7 @@
 //! The one result that every call has.
 
 use super::batch::ModeSwitch;
-use super::{SAVE_ATTEMPTS, SERVER, Task};
+use super::{Decider, SAVE_ATTEMPTS, Task};
 use crate::engine::event::Event;
 use roo_catalog::ToolCall;
 use roo_model::prompts::replies;
@@ -13,7 +13,7 @@ use roo_protocol::task::Usage;
 pub(super) fn void_approval(task: &Task) -> Option<Event> {
     task.approval().map(|approval| Event::ApprovalResolved {
         approval_id: approval.approval_id.clone(),
-        by: SERVER.into(),
+        by: Decider::Server,
         option_id: None,
         text: None,
         review: None,
@@ -23,7 +23,7 @@ pub(super) fn void_approval(task: &Task) -> Option<Event> {
 pub(super) fn void_question(task: &Task) -> Option<Event> {
     task.question().map(|question| Event::QuestionAnswered {
         question_id: question.question_id.clone(),
-        by: SERVER.into(),
+        by: Decider::Server,
         text: None,
         images: vec![],
         mode: None,
