@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::events::Signals;
 use crate::fault::ServerFault;
-use crate::http_fault::is_unauthorized;
+use crate::http_fault::{is_unauthorized, status_and_body};
 use crate::login::{Challenge, HeldCredentials, RefreshError};
 
 /// The media type of a stream of events.
@@ -170,7 +170,7 @@ fn answer_to(
 ) -> Result<StreamableHttpPostResponse, Failed> {
     match answer {
         Err(StreamableHttpError::UnexpectedServerResponse(text))
-            if is_in_session && text.starts_with("HTTP 400") =>
+            if is_in_session && is_unknown_session(&text) =>
         {
             Err(StreamableHttpError::SessionExpired)
         }
@@ -192,9 +192,21 @@ fn answer_to(
 /// Reports whether an error that answers no request says that there is no such session. Its status isn't known here: behind an
 /// internal error, the request may have been carried out.
 fn denies_session(error: &JsonRpcError) -> bool {
-    let said = error.error.message.to_lowercase();
-    error.error.code != ErrorCode::INTERNAL_ERROR
-        && ["session", "not initialized"].iter().any(|words| said.contains(words))
+    error.error.code != ErrorCode::INTERNAL_ERROR && speaks_of_session(&error.error.message)
+}
+
+/// Reports whether an answer without a message of the protocol says that there is no such session: the status 400 with a text
+/// about it, or with none. With any other text it is about the request.
+fn is_unknown_session(answer: &str) -> bool {
+    match status_and_body(answer) {
+        Some((400, body)) => body.is_empty() || speaks_of_session(body),
+        _ => false,
+    }
+}
+
+fn speaks_of_session(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["session", "not initialized"].iter().any(|words| text.contains(words))
 }
 
 /// Whether headers of a configuration prove whose the requests are.

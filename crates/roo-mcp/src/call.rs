@@ -125,7 +125,7 @@ pub enum CallError {
         operation: Operation,
         /// Its reason, in its own words.
         message: String,
-        /// The code of JSON-RPC.
+        /// The code of JSON-RPC, or the status of HTTP.
         code: i32,
     },
     /// There was no answer in time. The server was told to give it up, and may have done it all the same.

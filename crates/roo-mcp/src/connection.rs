@@ -925,6 +925,14 @@ impl Connection {
                         self.signals.fail(fault);
                         CallError::SessionExpired { server, operation }
                     }
+                    // After a time limit of the server's own it is unknown what was done.
+                    ServerFault::Http { status, body } if (400..500).contains(&status) && status != 408 => {
+                        let message = match body.is_empty() {
+                            true => format!("HTTP {status}"),
+                            false => body,
+                        };
+                        CallError::Refused { server, operation, message, code: i32::from(status) }
+                    }
                     fault => {
                         let fault = self.signals.now().fault.unwrap_or(fault);
                         CallError::Interrupted { server, operation, fault }

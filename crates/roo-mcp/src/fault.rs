@@ -101,9 +101,17 @@ pub enum ServerFault {
     /// It sends its clients elsewhere.
     #[error("it redirects to {0}, which is not followed; if that is right, write that address into mcp.json")]
     Redirect(String),
-    /// Nothing answers, or with an error.
+    /// Nothing answers.
     #[error("it can't be reached: {0}")]
     Unreachable(String),
+    /// It answers with an error of HTTP.
+    #[error("it can't be reached: HTTP {status}{}", reason(.body))]
+    Http {
+        /// The status.
+        status: u16,
+        /// The text that came with it, cut where it is long.
+        body: String,
+    },
     /// It failed too often.
     #[error("{0}; it failed repeatedly and is no longer restarted automatically")]
     Repeated(Box<ServerFault>),
@@ -114,6 +122,10 @@ fn shell_word(name: &str) -> Cow<'_, str> {
     shlex::try_quote(name).unwrap_or(Cow::Borrowed("NAME"))
 }
 
+fn reason(body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!(": {body}") }
+}
+
 fn last_words(stderr: &Option<String>) -> String {
     stderr.as_ref().map(|line| format!(": `{line}`")).unwrap_or_default()
 }
@@ -121,7 +133,7 @@ fn last_words(stderr: &Option<String>) -> String {
 impl ServerFault {
     /// Reports whether it may be over without anything being done about it, as trouble of the network is.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Expired | Self::Closed)
+        matches!(self, Self::Unreachable(_) | Self::Http { .. } | Self::Expired | Self::Closed)
     }
 
     /// Reports whether starting the server again can't help, because something has to be changed first.
@@ -145,7 +157,8 @@ impl ServerFault {
             | Self::NoAnswer { .. }
             | Self::Protocol(_)
             | Self::Oversized { .. }
-            | Self::Unreachable(_) => false,
+            | Self::Unreachable(_)
+            | Self::Http { .. } => false,
         }
     }
 }

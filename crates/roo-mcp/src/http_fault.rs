@@ -29,17 +29,27 @@ pub(crate) fn http_fault(error: &StreamableHttpError<reqwest::Error>, server: &s
         StreamableHttpError::Client(error) => reqwest_fault(error),
         StreamableHttpError::SessionExpired => ServerFault::Expired,
         StreamableHttpError::ResponseBodyTooLarge { .. } => ServerFault::Oversized { limit: MESSAGE >> 20 },
-        other => {
-            let text = short(&network::error_chain(other));
-            // The client gives an unfollowed redirect as an answer like any other.
-            match ["301", "302", "303", "307", "308"]
-                .iter()
-                .any(|code| text.contains(&format!("HTTP {code}")))
-            {
-                true => ServerFault::Redirect("another address".to_owned()),
-                false => ServerFault::Unreachable(text),
-            }
-        }
+        StreamableHttpError::HttpStatus(error) => status_fault(error.status, ""),
+        StreamableHttpError::UnexpectedServerResponse(text) => match status_and_body(text) {
+            Some((status, body)) => status_fault(status, body),
+            None => ServerFault::Unreachable(short(&network::error_chain(error))),
+        },
+        other => ServerFault::Unreachable(short(&network::error_chain(other))),
+    }
+}
+
+/// Status and body of an answer that the client did not expect, from its text for it: `HTTP 400 Bad Request: no such tool`.
+pub(crate) fn status_and_body(text: &str) -> Option<(u16, &str)> {
+    let (status, rest) = text.strip_prefix("HTTP ")?.split_at_checked(3)?;
+    let body = rest.split_once(": ").map_or("", |(_, body)| body.trim());
+    Some((status.parse().ok()?, body))
+}
+
+fn status_fault(status: u16, body: &str) -> ServerFault {
+    match status {
+        // The client gives an unfollowed redirect as an answer like any other.
+        300..400 => ServerFault::Redirect("another address".to_owned()),
+        _ => ServerFault::Http { status, body: short(body) },
     }
 }
 
@@ -55,8 +65,7 @@ pub(crate) fn reqwest_fault(error: &reqwest::Error) -> ServerFault {
     }
     match error.status().map(|status| status.as_u16()) {
         Some(status @ (401 | 403)) => ServerFault::Unauthorized { status },
-        Some(status) if (300..400).contains(&status) => ServerFault::Redirect("another address".to_owned()),
-        Some(status) => ServerFault::Unreachable(format!("HTTP {status}")),
+        Some(status) => status_fault(status, ""),
         None => ServerFault::Unreachable(short(&network::error_chain(error))),
     }
 }

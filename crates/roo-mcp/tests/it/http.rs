@@ -83,18 +83,64 @@ async fn a_session_that_has_expired_is_followed_by_another_one() {
 #[tokio::test]
 async fn a_session_that_is_unknown_has_expired_whatever_the_server_calls_it() {
     follows_expired_session(|| reply("400 Bad Request", "", "Invalid or missing session ID")).await;
+    follows_expired_session(|| reply("400 Bad Request", "", "")).await;
     let said = "Bad Request: No valid session ID provided";
     for id in [json!(null), json!("server-error")] {
         follows_expired_session(move || foreign_error("400 Bad Request", id.clone(), -32000, said)).await;
     }
 }
 
-#[tokio::test]
-async fn an_error_under_another_id_answers_its_request() {
-    let fake = Server::start(move |request| match request.rpc() {
-        "tools/call" => {
-            foreign_error("500 Internal Server Error", json!(null), -32603, "The session store is down")
+/// A server whose session answers calls so.
+async fn with_session(answer: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
+    Server::start(move |request| match request.rpc() {
+        "tools/call" => answer(),
+        "initialize" => {
+            let mut answer = ordinary(request);
+            answer.head.insert_str(answer.head.len() - 2, "mcp-session-id: a\r\n");
+            answer
         }
+        _ => ordinary(request),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_error_of_http_that_is_about_the_request_refuses_it_and_leaves_the_session() {
+    let problem = r#"{"error":"parameter `project` is required"}"#;
+    for (status, headers, body, expected) in [
+        ("400 Bad Request", "content-type: application/json\r\n", problem, format!("{problem} (code 400)")),
+        ("422 Unprocessable Entity", "", "no such day", "no such day (code 422)".to_owned()),
+        ("429 Too Many Requests", "", "", "HTTP 429 (code 429)".to_owned()),
+    ] {
+        let fake = with_session(move || reply(status, headers, body)).await;
+        let hub = streamable(&fake.url("/mcp"), &[]);
+        connected(&hub, "s").await;
+        for _ in 0..2 {
+            let error = call(&hub).await.unwrap_err();
+            assert_eq!(error, format!("MCP server `s` refused the tool `echo`: {expected}"));
+        }
+        let opened = fake.requests().iter().filter(|request| request.rpc() == "initialize").count();
+        assert_eq!(opened, 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_leaves_the_effects_of_a_call_unknown() {
+    let fake = with_session(|| reply("500 Internal Server Error", "", "")).await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    connected(&hub, "s").await;
+    let error = call(&hub).await.unwrap_err();
+    assert!(
+        error.contains("was interrupted: it can't be reached: HTTP 500. Its effects are unknown"),
+        "{error}"
+    );
+    connected(&hub, "s").await;
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_refused_at_its_end_says_why() {
+    let fake = Server::start(|request| match request.rpc() {
+        "notifications/initialized" => reply("400 Bad Request", "", "no such client"),
         "initialize" => {
             let mut answer = ordinary(request);
             answer.head.insert_str(answer.head.len() - 2, "mcp-session-id: a\r\n");
@@ -103,6 +149,15 @@ async fn an_error_under_another_id_answers_its_request() {
         _ => ordinary(request),
     })
     .await;
+    let (fault, _) = failed(&streamable(&fake.url("/mcp"), &[]), "s").await;
+    assert_eq!(fault, "it can't be reached: HTTP 400: no such client");
+}
+
+#[tokio::test]
+async fn an_error_under_another_id_answers_its_request() {
+    let down =
+        || foreign_error("500 Internal Server Error", json!(null), -32603, "The session store is down");
+    let fake = with_session(down).await;
     let hub = streamable(&fake.url("/mcp"), &[]);
     connected(&hub, "s").await;
     let error = call(&hub).await.unwrap_err();
