@@ -16,10 +16,13 @@ use crate::log::{LogSource, ServerLog};
 
 /// The longest message, in bytes.
 pub(crate) const MESSAGE: usize = 16 << 20;
-/// Number of bytes of an oversized message that are skipped before the connection is given up.
+/// Number of bytes that are skipped before the connection is given up: those of an oversized message, and those of lines that are
+/// no messages, without a message in between.
 const SKIPPED: usize = 256 << 20;
-/// Maximum number of lines that are no messages, without a message in between.
-const STRAY_LINES: usize = 200;
+/// The same for lines before the first message. Who writes more does not speak the protocol.
+const SKIPPED_AT_FIRST: usize = 1 << 20;
+/// Number of lines that are no messages that are logged, without a message in between.
+const LOGGED: usize = 20;
 /// Number of characters of a stray line that are shown.
 const SAMPLE: usize = 120;
 
@@ -33,8 +36,11 @@ pub(crate) struct StdioTransport {
     line: Vec<u8>,
     /// Number of bytes of an oversized message that were skipped so far; none outside of one.
     skipping: Option<usize>,
-    /// Number of lines that are no messages since the last message.
+    /// True once a message was read.
+    is_begun: bool,
+    /// Number of lines that are no messages since the last message, and of their bytes.
     stray_lines: usize,
+    stray_bytes: usize,
     /// Requests without an answer so far.
     asked: Arc<StdMutex<HashSet<RequestId>>>,
     signals: Signals,
@@ -55,7 +61,9 @@ impl StdioTransport {
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             skipping: None,
+            is_begun: false,
             stray_lines: 0,
+            stray_bytes: 0,
             asked: Arc::default(),
             signals,
             log,
@@ -103,18 +111,39 @@ impl StdioTransport {
     /// Notes a line that is no message. False when there were too many.
     fn stray(&mut self) -> bool {
         self.stray_lines += 1;
+        self.stray_bytes += self.line.len();
+        let is_logged = self.stray_lines <= LOGGED;
+        let limit = if self.is_begun { SKIPPED } else { SKIPPED_AT_FIRST };
+        let is_within_limit = self.stray_bytes <= limit;
+        if is_within_limit && !is_logged {
+            return true;
+        }
         let text: String = String::from_utf8_lossy(self.line.get(..SAMPLE * 4).unwrap_or(&self.line))
             .trim()
             .chars()
             .take(SAMPLE)
             .collect();
-        self.log.add(LogSource::Hub, &format!("no MCP message on standard output: {text}"));
-        if self.stray_lines > STRAY_LINES {
-            let sample = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-            self.signals.fail(ServerFault::Garbage { sample });
-            return false;
+        if is_logged {
+            self.log.add(LogSource::Hub, &format!("no MCP message on standard output: {text}"));
         }
-        true
+        if self.stray_lines == LOGGED {
+            self.log.add(
+                LogSource::Hub,
+                "further lines that are no MCP messages are not logged until the next message",
+            );
+        }
+        if !is_within_limit {
+            let sample: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            // A server that has answered before may do so again when it is restarted.
+            self.signals.fail(match self.is_begun {
+                true => ServerFault::Protocol(format!(
+                    "its standard output has more than {} MiB without a message, such as `{sample}`",
+                    limit >> 20
+                )),
+                false => ServerFault::Garbage { sample },
+            });
+        }
+        is_within_limit
     }
 
     /// Returns whether a message answers a request.
@@ -175,7 +204,8 @@ impl Transport<RoleClient> for StdioTransport {
                 Line::Whole => {
                     let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&self.line);
                     if parsed.is_ok() {
-                        self.stray_lines = 0;
+                        self.is_begun = true;
+                        (self.stray_lines, self.stray_bytes) = (0, 0);
                     }
                     let goes_on = parsed.is_ok() || self.stray();
                     if self.line.capacity() > 1 << 20 {

@@ -129,27 +129,51 @@ async fn a_few_lines_that_are_no_messages_do_no_harm() {
     );
 }
 
+/// Lines of more than 1 MiB, which are no messages.
+fn chatter() -> String {
+    "called echo\n".repeat(100_000)
+}
+
 #[tokio::test(start_paused = true)]
-async fn lines_that_are_no_messages_end_the_connection_only_in_a_row() {
+async fn lines_that_are_no_messages_are_skipped_before_the_first_message_and_after_it() {
     let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
-        for _ in 0..300 {
-            let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await else { return };
-            peer.write(b"called echo\n").await;
+        peer.write("Welcome!\n".repeat(5000).as_bytes()).await;
+        while let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await {
+            peer.write(chatter().as_bytes()).await;
             peer.reply(&id, text("hello")).await;
         }
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    for _ in 0..3 {
+        hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await.unwrap();
+    }
+    assert_eq!(launcher.launched(), 1);
+    // A few of them are logged each time.
+    let log = hub.log("s").unwrap().lines();
+    let logged = |line: &str| log.iter().filter(|logged| logged.text.ends_with(line)).count();
+    assert_eq!((logged("called echo"), logged("until the next message")), (60, 4), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_without_end_after_the_first_message_end_a_connection_that_is_made_again() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
         let _ = peer.serve_until_call(&json!([tool("echo")])).await;
-        peer.write("called echo\n".repeat(201).as_bytes()).await;
+        // Few, as each is looked at.
+        let line = format!("{}\n", "called echo ".repeat(10_000));
+        for _ in 0..3000 {
+            peer.write(line.as_bytes()).await;
+        }
         while peer.read().await.is_some() {}
     });
     let hub = hub_with(&launcher);
     connected(&hub, "s").await;
-    let call = async || hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
-    for _ in 0..300 {
-        call().await.unwrap();
-    }
-    assert!(call().await.is_err());
-    let (fault, _) = failed(&hub, "s").await;
-    assert!(fault.starts_with("its standard output has something other than MCP messages"), "{fault}");
+    let call = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    assert!(call.is_err());
+    let (fault, retry) = failed(&hub, "s").await;
+    let expected = "its standard output has more than 256 MiB without a message, such as `called echo ";
+    assert!(fault.contains(expected), "{fault}");
+    assert_eq!(retry, Some(1));
 }
 
 #[tokio::test(start_paused = true)]
