@@ -241,7 +241,7 @@ impl McpServers {
         let _ = tokio::time::timeout(limit, settled).await;
     }
 
-    /// Starts a server that waits for its first call, or once one that failed by something that may be over by now, and waits
+    /// Starts a server that waits for its first call, or once one that waits for its restart after it failed, and waits
     /// until it is not being started any more. Returns its status then; none if there is no such server.
     async fn started(&self, server: &str) -> Option<ServerStatus> {
         let mut statuses = self.hub.statuses();

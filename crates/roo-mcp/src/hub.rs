@@ -249,8 +249,8 @@ impl Hub {
         self.servers().get(server).map(|entry| entry.log.clone())
     }
 
-    /// Starts a server that waits for being called, or that failed by something that may be over by now. Returns when it is
-    /// being started; does nothing for any other.
+    /// Starts a server that waits for being called, or for the end of a pause after it failed. Returns when it is being
+    /// started; does nothing for any other.
     pub async fn start(&self, server: &str) {
         let waits = self.inner.board.get(server).is_some_and(|status| status.starts_when_called());
         let commands =

@@ -219,6 +219,10 @@ impl State {
         };
         let over = self.serve(&mut session).await;
         self.connection.send_replace(None);
+        if matches!(over, Over::Failed(_)) {
+            // The end takes its time, in which a call waits for what comes next.
+            self.publish(ServerStatus::Starting);
+        }
         let by_itself = session.close().await;
         match over {
             Over::Failed(ServerFault::Closed) => Over::Failed(by_itself.unwrap_or(ServerFault::Closed)),

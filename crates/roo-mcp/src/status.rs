@@ -45,11 +45,12 @@ impl ServerStatus {
         }
     }
 
-    /// Reports whether a call starts the server: it waits for that, or failed by something that may be over by now.
+    /// Reports whether a call starts the server: it waits for that, or for the end of a pause after it failed. Restarts are
+    /// counted whoever asks for them, so that calls can't start a server more often than it would be restarted by itself.
     pub fn starts_when_called(&self) -> bool {
         match self {
             Self::NotStarted => true,
-            Self::Failed { fault, retry_after } => retry_after.is_some() && fault.may_pass(),
+            Self::Failed { retry_after, .. } => retry_after.is_some(),
             _ => false,
         }
     }

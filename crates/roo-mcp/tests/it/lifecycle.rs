@@ -190,6 +190,52 @@ async fn a_server_that_crashes_is_restarted_with_growing_pauses_and_then_left_al
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_program_that_is_ending_is_starting_again() {
+    let launcher = FakeLauncher::new(|number, mut peer: Peer| async move {
+        if number > 0 {
+            return ordinary(number, peer).await;
+        }
+        let _ = peer.serve_until_call(&json!([tool("echo")])).await;
+        // Its output ends, and it goes on.
+        drop(peer);
+        std::future::pending::<()>().await;
+    });
+    let hub = hub_with(&launcher);
+    connected(&hub, "s").await;
+    let mut statuses = hub.statuses();
+    let call = async || hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    assert!(call().await.unwrap_err().to_string().contains("was interrupted"));
+    statuses.wait_for(|statuses| statuses["s"].catalog().is_none()).await.unwrap();
+    assert_eq!(statuses.borrow()["s"].label(), "starting");
+    assert!(call().await.unwrap_err().to_string().contains("is not connected (starting)"));
+    assert_eq!(failed(&hub, "s").await.1, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_has_crashed_is_started_by_a_call_as_often_as_by_itself() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        let _ = peer.serve_until_call(&json!([tool("echo")])).await;
+    });
+    let hub = hub_with(&launcher);
+    let began = tokio::time::Instant::now();
+    for _ in 0..5 {
+        connected(&hub, "s").await;
+        let call = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+        assert!(call.unwrap_err().to_string().contains("was interrupted"));
+        assert!(failed(&hub, "s").await.1.is_some());
+        hub.start("s").await;
+    }
+    connected(&hub, "s").await;
+    // Its pauses would have been longer.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let _ = hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await;
+    assert_eq!(failed(&hub, "s").await.1, None);
+    hub.start("s").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(launcher.launched(), 6);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_one_entry_starts_no_server_that_has_failed() {
     let launcher = FakeLauncher::new(|_, _| async {});
     let hub = hub(&launcher);
