@@ -83,10 +83,15 @@ fn says(part: &Content, structured: &Value) -> bool {
     }
 }
 
-/// Says that something is missing, if it is.
-fn left_out(omitted: Omitted) -> Option<String> {
-    let is_cut = omitted.parts > 0 || omitted.text > 0 || omitted.media > 0 || omitted.structured;
-    is_cut.then(|| "[roo-lsp left out a part of the answer because of its size]".to_owned())
+/// Says that something is missing, if it is, and why.
+fn left_out(omitted: Omitted) -> Vec<String> {
+    let Omitted { parts, text, media, structured, undecodable } = omitted;
+    let is_cut = parts > undecodable || text > 0 || media > 0 || structured;
+    let cut = is_cut.then(|| "[roo-lsp left out a part of the answer because of its size]".to_owned());
+    let broken = (undecodable > 0).then(|| {
+        format!("[roo-lsp left out {undecodable} of the answer's images, recordings and files: the data is no valid base64]")
+    });
+    cut.into_iter().chain(broken).collect()
 }
 
 /// The texts of an answer's parts, and its images as data URLs.
@@ -240,6 +245,15 @@ mod tests {
         assert_eq!(one.text, "Hello<U+202E>");
         let two = vec![message(Speaker::User, "Who?"), message(Speaker::Assistant, "Me.")];
         assert_eq!(prompt(two, Omitted::default()).text, "[user]\nWho?\n\n[assistant]\nMe.");
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_with_the_reason() {
+        let shown = |omitted| answer(&tool(), ToolResult { omitted, ..result(vec![]) }).text;
+        let broken = shown(Omitted { parts: 1, undecodable: 1, ..Omitted::default() });
+        assert!(broken.contains("the data is no valid base64") && !broken.contains("its size"), "{broken}");
+        let both = shown(Omitted { parts: 2, undecodable: 1, ..Omitted::default() });
+        assert!(both.contains("the data is no valid base64") && both.contains("its size"), "{both}");
     }
 
     #[test]

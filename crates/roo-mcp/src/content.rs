@@ -28,7 +28,7 @@ pub struct ToolResult {
     pub parts: Vec<Content>,
     /// The result as JSON, where the tool has an output schema.
     pub structured: Option<Value>,
-    /// Content that was left out because of its size.
+    /// Content that was left out.
     pub omitted: Omitted,
 }
 
@@ -107,6 +107,8 @@ pub struct Omitted {
     pub media: usize,
     /// True if the structured content was too large.
     pub structured: bool,
+    /// Those of the parts whose images, recordings or files are not written in base64.
+    pub undecodable: usize,
 }
 
 /// A message of a prompt.
@@ -167,8 +169,8 @@ impl Budget {
             self.omitted.media += size;
             return None;
         }
-        let Ok(data) = BASE64_STANDARD.decode(encoded) else {
-            self.omitted.media += size;
+        let Ok(data) = decode(encoded) else {
+            self.omitted.undecodable += 1;
             return None;
         };
         self.media -= data.len().min(self.media);
@@ -212,6 +214,14 @@ impl Budget {
         }
         content
     }
+}
+
+/// The bytes of base64, which may be broken into lines, as many encoders write it, or be a `data:` URL.
+fn decode(encoded: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    let data_url = encoded.trim_start().strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
+    let encoded = data_url.map_or(encoded, |(_, data)| data);
+    let digits: Vec<u8> = encoded.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    BASE64_STANDARD.decode(digits)
 }
 
 fn short(mut text: String) -> String {
@@ -325,6 +335,24 @@ mod tests {
     }
 
     #[test]
+    fn base64_may_be_broken_into_lines_or_be_a_data_url() {
+        for data in
+            ["aGVs\nbG8=\n", "aGVs\r\n bG8=", "data:image/png;base64,aGVsbG8=", " data:;base64,aGVs\nbG8="]
+        {
+            let image = json!({ "type": "image", "data": data, "mimeType": "image/png" });
+            let result = result(json!({ "content": [image] }));
+            let expected = Media { mime_type: "image/png".to_owned(), data: (*b"hello").into() };
+            assert_eq!(result.parts, [Content::Image(expected)], "{data:?}");
+            assert_eq!(result.omitted, Omitted::default());
+        }
+        let wrong =
+            json!({ "type": "image", "data": "data:image/svg+xml,<svg/>", "mimeType": "image/svg+xml" });
+        let result = result(json!({ "content": [wrong] }));
+        let expected = Omitted { parts: 1, undecodable: 1, ..Omitted::default() };
+        assert_eq!((result.parts.len(), result.omitted), (0, expected));
+    }
+
+    #[test]
     fn what_is_too_large_is_left_out_and_counted() {
         let long = "é".repeat(TEXT);
         let image = "A".repeat(MEDIA * 2);
@@ -333,10 +361,10 @@ mod tests {
             { "type": "text", "text": long },
             { "type": "text", "text": "more" },
             { "type": "image", "data": image, "mimeType": "image/png" },
-            { "type": "image", "data": "no base64", "mimeType": "image/png" },
+            { "type": "image", "data": "no base64!", "mimeType": "image/png" },
         ], "structuredContent": { "a": long } }));
         assert_eq!(large.parts, [Content::Text("é".repeat(TEXT / 2)), Content::Text(String::new())]);
-        assert_eq!((large.omitted.parts, large.omitted.text), (2, TEXT + 4));
+        assert_eq!((large.omitted.parts, large.omitted.undecodable, large.omitted.text), (2, 1, TEXT + 4));
         assert!(large.omitted.media > MEDIA && large.omitted.structured && large.structured.is_none());
 
         let mut content = many;
