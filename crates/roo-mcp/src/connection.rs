@@ -80,6 +80,7 @@ pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     signals: Signals,
     events: EventsHandle,
+    log: ServerLog,
 }
 
 #[derive(Clone)]
@@ -185,6 +186,7 @@ impl Session {
                     peer: running.peer().clone(),
                     signals,
                     events: EventsHandle(events.clone()),
+                    log: log.clone(),
                 };
                 let changes = events.changes();
                 Ok(Self { connection, running, program, log: log.clone(), subscription: None, changes })
@@ -571,7 +573,7 @@ enum ListError {
 }
 
 impl Connection {
-    /// Asks for page after page.
+    /// Asks for page after page. Of a list without end, what was listed until then counts.
     async fn list<T>(
         &self,
         most: usize,
@@ -602,13 +604,19 @@ impl Connection {
                 items.truncate(most + 1);
                 return Ok(items);
             }
-            match next {
+            // Some servers write the end as an empty text.
+            match next.filter(|next| !next.is_empty()) {
                 None => return Ok(items),
-                Some(next) if Some(&next) == cursor.as_ref() => return Err(ListError::Endless),
+                Some(next) if Some(&next) == cursor.as_ref() => break,
                 Some(next) => cursor = Some(next),
             }
         }
-        Err(ListError::Endless)
+        if items.is_empty() {
+            return Err(ListError::Endless);
+        }
+        let text = format!("{}; the {} entries of its pages so far count", ListError::Endless, items.len());
+        self.log.add(LogSource::Hub, &text);
+        Ok(items)
     }
 
     fn list_error(&self, error: ServiceError) -> ListError {

@@ -293,6 +293,23 @@ async fn pages_without_end_and_floods_of_notifications_are_bounded() {
     let (fault, _) = failed(&hub_with(&endless), "s").await;
     assert!(fault.contains("its list of pages has no end"), "{fault}");
 
+    let circular = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some(message) = peer.read().await {
+            if message["method"] == "tools/list" {
+                let page = message["params"]["cursor"].as_str().unwrap_or("first").to_owned();
+                peer.reply(&message["id"], json!({ "tools": [tool(&page)], "nextCursor": "next" })).await;
+            } else {
+                peer.answer(&message, &json!([])).await;
+            }
+        }
+    });
+    let hub = hub_with(&circular);
+    let catalog = connected(&hub, "s").await;
+    assert_eq!(catalog.tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["first", "next"]);
+    let log = hub.log("s").unwrap().lines();
+    let expected = "its list of pages has no end; the 2 entries of its pages so far count";
+    assert!(log.iter().any(|line| line.text == expected), "{log:?}");
+
     let noisy = FakeLauncher::new(|_, mut peer: Peer| async move {
         while let Some((id, _)) = peer.serve_until_call(&json!([tool("echo")])).await {
             for n in 0..20_000 {

@@ -280,6 +280,8 @@ async fn lists_of_many_pages_are_read_to_their_end() {
             match message["method"].as_str().unwrap_or_default() {
                 "initialize" => peer.reply(id, initialized(capabilities.clone())).await,
                 "tools/list" => {
+                    // An empty text is the end, as none is.
+                    let next = next.unwrap_or_default();
                     let page = json!({ "tools": [tool(&format!("t{cursor}"))], "nextCursor": next });
                     peer.reply(id, page).await;
                 }
