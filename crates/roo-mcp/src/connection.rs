@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
-    CompleteRequestParams, CompleteResult, CompletionContext, CompletionInfo, ErrorCode, Extensions,
-    GetPromptRequest, GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject,
+    CompleteRequestParams, CompleteResult, CompletionContext, CompletionInfo, CustomResult, ErrorCode,
+    Extensions, GetPromptRequest, GetPromptRequestParams, InputRequiredResult, InputResponses, JsonObject,
     PaginatedRequestParams, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, Reference,
     RequestOptionalParam, ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
@@ -38,7 +38,7 @@ use crate::network::{self, AddressPolicy};
 use crate::services::HubServices;
 use crate::sse::SseTransport;
 use crate::stdio::{MESSAGE, StdioTransport, keep_stderr};
-use crate::tool;
+use crate::tool::{self, ListedTool};
 
 /// Time limit for a server to be ready for its first request. Package runners download it in this time.
 const STARTUP: Duration = Duration::from_secs(60);
@@ -254,7 +254,7 @@ impl Session {
             catalog.prompts = prompts.into_iter().map(Into::into).collect();
         }
         if let Some(tools) = tools {
-            (catalog.tools, catalog.rejected_tools) = tool::take_in(self.or_fault("tools", tools)?);
+            (catalog.tools, catalog.rejected_tools) = tool::take_in_listed(self.or_fault("tools", tools)?);
             for rejected in &catalog.rejected_tools {
                 self.log.add(
                     LogSource::Hub,
@@ -642,12 +642,16 @@ impl Connection {
         ListError::Closed
     }
 
-    async fn list_tools(&self) -> Result<Vec<rmcp::model::Tool>, ListError> {
+    async fn list_tools(&self) -> Result<Vec<ListedTool>, ListError> {
         self.list(
             2 * tool::TOOLS,
             |params| ClientRequest::ListToolsRequest(paginated(params)),
             |result| match result {
-                ServerResult::ListToolsResult(list) => Some((list.tools, list.next_cursor)),
+                ServerResult::ListToolsResult(list) => {
+                    Some((list.tools.into_iter().map(Ok).collect(), list.next_cursor))
+                }
+                // One entry that is no tool makes the whole page something else.
+                ServerResult::CustomResult(CustomResult(page)) => tool::read_page(page),
                 _ => None,
             },
         )

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::fault::short;
+
 /// The longest name, in bytes.
 const NAME: usize = 128;
 /// The longest description, in bytes.
@@ -77,6 +79,41 @@ pub struct RejectedTool {
     pub name: String,
     /// Reason, and what to do.
     pub reason: String,
+}
+
+/// A tool of a server's list, or the reason why it is none.
+pub(crate) type ListedTool = Result<model::Tool, RejectedTool>;
+
+/// Reads the page of a list in which not everything is a tool; none where it is something else altogether.
+pub(crate) fn read_page(page: Value) -> Option<(Vec<ListedTool>, Option<String>)> {
+    let Value::Object(mut page) = page else { return None };
+    let Some(Value::Array(tools)) = page.remove("tools") else { return None };
+    let next_cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    Some((tools.into_iter().map(read_tool).collect(), next_cursor))
+}
+
+fn read_tool(tool: Value) -> ListedTool {
+    model::Tool::deserialize(&tool).map_err(|error| {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or("(without a name)");
+        let reason = format!("its description does not follow the protocol: {}", short(&error.to_string()));
+        RejectedTool { name: name.chars().take(NAME).collect(), reason }
+    })
+}
+
+/// Takes in a server's list as [`take_in`] does, and rejects what is no tool.
+pub(crate) fn take_in_listed(listed: Vec<ListedTool>) -> (Vec<ToolDescription>, Vec<RejectedTool>) {
+    let mut tools = Vec::new();
+    let mut malformed = Vec::new();
+    for tool in listed {
+        match tool {
+            Ok(tool) => tools.push(tool),
+            Err(rejected) => malformed.push(rejected),
+        }
+    }
+    let (taken, mut rejected) = take_in(tools);
+    let left = TOOLS - rejected.len();
+    rejected.extend(malformed.into_iter().take(left));
+    (taken, rejected)
 }
 
 /// Takes in a server's list: each tool once, without those that are too large, that have a name twice, or whose schema

@@ -328,6 +328,27 @@ async fn pages_without_end_and_floods_of_notifications_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_does_not_follow_the_protocol_is_rejected_and_the_others_are_offered() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        let hint = json!({ "name": "hint", "inputSchema": {}, "annotations": { "readOnlyHint": "true" } });
+        let tools = json!([{ "name": "bare" }, tool("echo"), hint, 7]);
+        while let Some((id, _)) = peer.serve_until_call(&tools).await {
+            peer.reply(&id, text("hello")).await;
+        }
+    });
+    let hub = hub_with(&launcher);
+    let catalog = connected(&hub, "s").await;
+    assert_eq!(catalog.tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["echo"]);
+    let rejected: Vec<_> = catalog.rejected_tools.iter().map(|tool| (&*tool.name, &*tool.reason)).collect();
+    let [bare, hint, number] = rejected.as_slice() else { panic!("{rejected:?}") };
+    assert_eq!((bare.0, hint.0, number.0), ("bare", "hint", "(without a name)"));
+    let expected = "its description does not follow the protocol: missing field `inputSchema`";
+    assert_eq!(bare.1, expected);
+    assert!(hint.1.contains("expected a boolean"), "{}", hint.1);
+    hub.call_tool("s", "echo", arguments(json!({})), &CallOptions::default()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_reads_nothing_holds_nobody_up() {
     let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
         for _ in 0..3 {
