@@ -293,6 +293,7 @@ fn hub(program: &Path) -> Outcome<Hub> {
         disabled_tools: ToolNames::default(),
         sampling: false,
         lazy: false,
+        prefers_initialize: false,
         sandbox: Box::default(),
         files: 0,
     };

@@ -221,6 +221,7 @@ impl McpServers {
                     sampling: configured.may_sample(),
                     // Before, models could not be told of its tools.
                     lazy: configured.server.lazy && self.catalogs.has(known),
+                    prefers_initialize: self.catalogs.prefers_initialize(known),
                     sandbox: match server.transport {
                         Transport::Stdio(_) => Box::new(bounding(level, sandbox)),
                         Transport::StreamableHttp(_) | Transport::Sse(_) => Box::default(),

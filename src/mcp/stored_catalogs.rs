@@ -99,10 +99,21 @@ impl StoredCatalogs {
 
     /// Reports whether it is known what a server offers, before it is said that there is this server.
     pub(super) fn has(&self, server: &McpServer) -> bool {
+        self.stored(server).is_some()
+    }
+
+    /// Reports whether a server was last connected with `initialize`, before it is said that there is this server.
+    pub(super) fn prefers_initialize(&self, server: &McpServer) -> bool {
+        let catalog = self.stored(server).and_then(|stored| ServerCatalog::from_stored(&stored));
+        catalog.is_some_and(|catalog| catalog.prefers_initialize)
+    }
+
+    /// What is stored of a server as it is configured now.
+    fn stored(&self, server: &McpServer) -> Option<Value> {
         let identity = Identity::new(server);
         let state = self.state();
-        let stored = state.stored.as_ref().and_then(|stored| stored.get(&identity.key));
-        stored.is_some_and(|stored| stored.configuration == identity.configuration)
+        let stored = state.stored.as_ref()?.get(&identity.key)?;
+        (stored.configuration == identity.configuration).then(|| stored.catalog.clone())
     }
 
     /// Returns what a server offered when it was last connected as it is configured now.
@@ -243,8 +254,13 @@ mod tests {
         ] {
             assert_eq!(stored(&directory, &other).catalog("notes"), None, "{other:?}");
         }
-        first.write(&connected("notes", catalog("remove"))).unwrap();
-        assert_eq!(stored(&directory, &servers).catalog("notes"), Some(catalog("remove")));
+        assert!(!first.prefers_initialize(&servers[0]));
+        let removing = ServerCatalog { prefers_initialize: true, ..catalog("remove") };
+        first.write(&connected("notes", removing.clone())).unwrap();
+        let later = stored(&directory, &servers);
+        assert!(later.prefers_initialize(&servers[0]));
+        assert!(!later.prefers_initialize(&configured(&entry("notes", "other-server"), "")[0]));
+        assert_eq!(stored(&directory, &servers).catalog("notes"), Some(removing));
     }
 
     #[test]

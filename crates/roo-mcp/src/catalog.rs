@@ -35,6 +35,8 @@ pub struct ServerCatalog {
     pub prompts: Vec<Prompt>,
     /// True if it completes arguments of its prompts and patterns.
     pub completes_arguments: bool,
+    /// True if it is to be connected with `initialize` at once: it doesn't answer `server/discover` as older servers should.
+    pub prefers_initialize: bool,
 }
 
 /// A resource that can be read.

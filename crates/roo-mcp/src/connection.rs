@@ -44,6 +44,8 @@ use crate::tool::{self, ListedTool};
 const STARTUP: Duration = Duration::from_secs(60);
 /// Time limit for a list.
 const LISTING: Duration = Duration::from_secs(30);
+/// The time after which the library sends `initialize` to a server that has not answered `server/discover`.
+const DISCOVERY: Duration = Duration::from_secs(10);
 /// The most pages of a list.
 const PAGES: usize = 100;
 /// Time limit for a call, however often it reports progress.
@@ -135,6 +137,16 @@ impl Handshake {
             Self::Initialize => Self::Newest,
         }
     }
+
+    /// Reports whether the server answers, and may only not know these messages.
+    fn may_cause(self, fault: &ServerFault) -> bool {
+        match fault {
+            ServerFault::Protocol(_) | ServerFault::Http { .. } => true,
+            // A refusal of the newest comes after the older one was tried. A server that was updated may know that no more.
+            ServerFault::Refused(_) | ServerFault::Version(_) => self == Self::Initialize,
+            _ => false,
+        }
+    }
 }
 
 impl Session {
@@ -145,20 +157,39 @@ impl Session {
         log: &ServerLog,
         handshake: &mut Handshake,
     ) -> Result<Self, ServerFault> {
-        let fault = match Self::open_with(target, services, log, *handshake).await {
-            Ok(session) => return Ok(session),
+        let (began, tried) = (Instant::now(), *handshake);
+        let fault = match Self::open_with(target, services, log, tried).await {
+            Ok(session) => {
+                if tried == Handshake::Newest && session.has_ignored_discovery(began.elapsed()) {
+                    *handshake = Handshake::Initialize;
+                }
+                return Ok(session);
+            }
             Err(fault) => fault,
         };
-        // Some servers don't survive a request that they don't know, or answer it with nonsense.
-        if matches!(fault, ServerFault::Protocol(_) | ServerFault::Ended { .. } | ServerFault::Closed) {
-            *handshake = handshake.other();
+        if tried.may_cause(&fault) {
+            return match Self::open_with(target, services, log, tried.other()).await {
+                Ok(session) => {
+                    *handshake = tried.other();
+                    Ok(session)
+                }
+                // A server that is out of order says nothing about what it would refuse otherwise.
+                Err(_) if matches!(fault, ServerFault::Http { .. }) => Err(fault),
+                Err(fault) => Err(fault),
+            };
         }
-        match fault {
-            ServerFault::Protocol(_) if *handshake == Handshake::Initialize => {
-                Self::open_with(target, services, log, *handshake).await
-            }
-            fault => Err(fault),
+        // Some servers don't survive a request that they don't know. The next attempt is another start.
+        if matches!(fault, ServerFault::Ended { .. } | ServerFault::Closed) {
+            *handshake = tried.other();
         }
+        Err(fault)
+    }
+
+    /// Reports whether a server that took so long to be ready speaks an older version, and never answered the first request.
+    fn has_ignored_discovery(&self, elapsed: Duration) -> bool {
+        // One that started slowly has answered late.
+        let has_answered = self.connection.signals.now().unexpected_answers > 0;
+        elapsed >= DISCOVERY && !has_answered && !self.connection.is_modern()
     }
 
     async fn open_with(

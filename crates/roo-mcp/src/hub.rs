@@ -64,6 +64,8 @@ pub enum DesiredState {
         sampling: bool,
         /// True if it is to be started only when it is needed.
         lazy: bool,
+        /// True if it was last connected with `initialize`: [`ServerCatalog::prefers_initialize`](crate::ServerCatalog).
+        prefers_initialize: bool,
         /// The settings that bound its program, if it is one: by others it is restarted.
         sandbox: Box<SandboxSettings>,
         /// State of the files that it is made of, in whatever numbers: in another state it is restarted.
@@ -160,6 +162,7 @@ impl Hub {
                 sandbox,
                 files,
                 lazy,
+                ..
             },
         ) = (&entry.actor, &state)
             && let DesiredState::Running {
@@ -205,7 +208,16 @@ impl Hub {
         };
         self.inner.board.assign(name, number, status);
         match &state {
-            DesiredState::Running { server, policy, credentials, disabled_tools, sampling, lazy, .. } => {
+            DesiredState::Running {
+                server,
+                policy,
+                credentials,
+                disabled_tools,
+                sampling,
+                lazy,
+                prefers_initialize,
+                ..
+            } => {
                 let parts = ServerParts {
                     target: Target {
                         server: (**server).clone(),
@@ -216,6 +228,7 @@ impl Hub {
                     rules: CallRules { timeout: server.timeout, disabled_tools: disabled_tools.clone() },
                     actor: number,
                     waits: *lazy,
+                    prefers_initialize: *prefers_initialize,
                     board: Arc::clone(&self.inner.board),
                     services: Arc::clone(&self.inner.services),
                     log: entry.log.clone(),

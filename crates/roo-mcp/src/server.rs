@@ -57,6 +57,8 @@ pub(crate) struct ServerParts {
     pub actor: u64,
     /// True if it is not started before a command says so.
     pub waits: bool,
+    /// True if it is known to be connected with `initialize`.
+    pub prefers_initialize: bool,
     pub board: Arc<StatusBoard>,
     pub services: Arc<HubServices>,
     pub log: ServerLog,
@@ -73,6 +75,10 @@ impl ServerActor {
         let (connection_out, connection) = watch::channel(None);
         let (rules, rules_in) = watch::channel(parts.rules.clone());
         let token = cancel.clone();
+        let handshake = match parts.prefers_initialize {
+            true => Handshake::Initialize,
+            false => Handshake::Newest,
+        };
         let task = tokio::spawn(async move {
             if let Some(previous) = previous {
                 // However it ended.
@@ -84,7 +90,7 @@ impl ServerActor {
                 connection: connection_out,
                 rules: rules_in,
                 token,
-                handshake: Handshake::default(),
+                handshake,
             };
             state.run().await;
             // Whoever was sending at the end has its command in here all the same, and would wait for the answer.
@@ -242,6 +248,7 @@ impl State {
                 Err(fault) => return Over::Failed(fault),
             },
         };
+        catalog.prefers_initialize = self.handshake == Handshake::Initialize;
         self.connection.send_replace(Some(session.connection.clone()));
         self.publish_catalog(&catalog);
         let mut list_again_at: Option<Instant> = None;

@@ -15,10 +15,13 @@ struct Stored {
     tools: Vec<model::Tool>,
     resources: Vec<model::Resource>,
     resource_templates: Vec<model::ResourceTemplate>,
+    /// Our own, as the next connection begins with it.
+    #[serde(default)]
+    prefers_initialize: bool,
 }
 
 impl ServerCatalog {
-    /// Its tools, resources and patterns of resources, to be stored. Prompts are not: they are offered by servers that run.
+    /// Its tools, resources and patterns of resources, and how it is connected, to be stored. Prompts are not: they are offered by servers that run.
     pub fn to_stored(&self) -> Value {
         let entry =
             |address: (&str, &str), name: &str, description: &Option<String>, mime: &Option<String>| {
@@ -36,12 +39,14 @@ impl ServerCatalog {
             "tools": self.tools.iter().map(stored_tool).collect::<Vec<_>>(),
             "resources": self.resources.iter().map(resource).collect::<Vec<_>>(),
             "resourceTemplates": self.resource_templates.iter().map(template).collect::<Vec<_>>(),
+            "prefersInitialize": self.prefers_initialize,
         })
     }
 
     /// Reads what [`Self::to_stored`] has written; none where it is something else.
     pub fn from_stored(stored: &Value) -> Option<Self> {
-        let Stored { tools, resources, resource_templates } = Stored::deserialize(stored).ok()?;
+        let Stored { tools, resources, resource_templates, prefers_initialize } =
+            Stored::deserialize(stored).ok()?;
         let (tools, _) = take_in(tools);
         Some(Self {
             tools,
@@ -51,6 +56,7 @@ impl ServerCatalog {
                 .take(ENTRIES)
                 .map(ResourceTemplate::from)
                 .collect(),
+            prefers_initialize,
             ..Self::default()
         })
     }
@@ -108,6 +114,7 @@ mod tests {
             tools: listed(tools),
             resources: vec![resource],
             resource_templates: vec![template],
+            prefers_initialize: true,
             ..ServerCatalog::default()
         }
     }

@@ -56,6 +56,7 @@ async fn run(url: String) -> Result<(), String> {
         disabled_tools: ToolNames::default(),
         sampling: false,
         lazy: false,
+        prefers_initialize: false,
         sandbox: Box::default(),
         files: 0,
     };

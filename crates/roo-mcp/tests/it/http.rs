@@ -342,6 +342,22 @@ async fn a_server_that_could_not_be_reached_is_started_by_a_call() {
 }
 
 #[tokio::test]
+async fn a_server_that_fails_before_its_initialize_gets_that_first_the_next_time() {
+    let fake = Server::start(|request| match request.rpc() {
+        "server/discover" => reply("500 Internal Server Error", "", "not initialized"),
+        _ => ordinary(request),
+    })
+    .await;
+    let hub = streamable(&fake.url("/mcp"), &[]);
+    assert!(connected(&hub, "s").await.prefers_initialize);
+    assert_eq!(call(&hub).await, Ok(hello()));
+    assert!(hub.restart("s").await);
+    connected(&hub, "s").await;
+    let asked = fake.requests().iter().filter(|request| request.rpc() == "server/discover").count();
+    assert_eq!(asked, 1);
+}
+
+#[tokio::test]
 async fn what_is_no_mcp_server_is_told_from_one() {
     let web = Server::start(|_| reply("200 OK", "content-type: text/html\r\n", "<h1>It works!</h1>")).await;
     let missing = Server::start(|_| reply("404 Not Found", "", "nothing here")).await;

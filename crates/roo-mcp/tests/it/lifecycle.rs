@@ -71,6 +71,7 @@ async fn only_what_changed_is_restarted() {
             disabled_tools: ToolNames::Named(["write".to_owned()].into()),
             sampling: false,
             lazy: false,
+            prefers_initialize: false,
             sandbox: Box::default(),
             files: 0,
         },
@@ -94,6 +95,7 @@ async fn only_what_changed_is_restarted() {
             disabled_tools: ToolNames::default(),
             sampling: false,
             lazy: false,
+            prefers_initialize: false,
             sandbox: Box::new(SandboxSettings {
                 level: SandboxLevel::Namespaces,
                 ..SandboxSettings::default()
@@ -392,6 +394,67 @@ async fn a_server_that_does_not_survive_the_newest_handshake_gets_the_older_one(
     assert!(hub.restart("s").await);
     status(&hub, "s", |status| status.catalog().is_some()).await;
     assert_eq!(launcher.launched(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_newest_handshake_is_waited_for_once() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some(message) = peer.read().await {
+            match message["method"].as_str() {
+                Some("server/discover") => {}
+                _ => peer.answer(&message, &json!([tool("echo")])).await,
+            }
+        }
+    });
+    let hub = hub_with(&launcher);
+    let began = tokio::time::Instant::now();
+    assert!(connected(&hub, "s").await.prefers_initialize);
+    assert_eq!(began.elapsed().as_secs(), 10);
+    assert!(hub.restart("s").await);
+    let again = tokio::time::Instant::now();
+    assert!(connected(&hub, "s").await.prefers_initialize);
+    assert!(again.elapsed() < Duration::from_secs(1), "{:?}", again.elapsed());
+}
+
+/// The same server, which is known to be connected with `initialize`.
+fn known_as_older(server: DesiredServer) -> DesiredServer {
+    let mut server = server;
+    if let DesiredState::Running { prefers_initialize, .. } = &mut server.state {
+        *prefers_initialize = true;
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_known_to_be_older_may_have_been_updated() {
+    for is_updated in [false, true] {
+        let launcher = FakeLauncher::new(move |_, mut peer: Peer| async move {
+            while let Some(message) = peer.read().await {
+                let id = &message["id"];
+                match message["method"].as_str() {
+                    Some("initialize") if is_updated => {
+                        let error = json!({ "code": -32601, "message": "no initialize" });
+                        peer.send(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
+                    }
+                    Some("server/discover") if is_updated => {
+                        let found = json!({
+                            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                            "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private",
+                            "serverInfo": { "name": "fake", "version": "0.2" },
+                        });
+                        peer.reply(id, found).await;
+                    }
+                    Some("server/discover") => panic!("it is not known to be older"),
+                    _ => peer.answer(&message, &json!([tool("echo")])).await,
+                }
+            }
+        });
+        let hub = hub(&launcher);
+        hub.configure(vec![known_as_older(running(stdio("s", "fake", &[])))]);
+        let catalog = connected(&hub, "s").await;
+        assert_eq!(catalog.protocol_version, if is_updated { "2026-07-28" } else { "2025-06-18" });
+        assert_eq!(catalog.prefers_initialize, !is_updated);
+    }
 }
 
 /// Asks for the client's roots, if it offers them, and describes its one tool by them.

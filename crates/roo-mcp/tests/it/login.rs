@@ -217,6 +217,7 @@ impl World {
             disabled_tools,
             sampling: false,
             lazy: false,
+            prefers_initialize: false,
             sandbox,
             files,
         };

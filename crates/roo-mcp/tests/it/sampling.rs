@@ -23,6 +23,7 @@ pub fn sampling(server: DesiredServer) -> DesiredServer {
                 disabled_tools,
                 sampling: true,
                 lazy: false,
+                prefers_initialize: false,
                 sandbox,
                 files,
             }

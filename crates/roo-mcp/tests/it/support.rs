@@ -220,6 +220,7 @@ pub fn running(server: ResolvedServer) -> DesiredServer {
         disabled_tools: ToolNames::default(),
         sampling: false,
         lazy: false,
+        prefers_initialize: false,
         sandbox: Box::default(),
         files: 0,
     };
