@@ -416,8 +416,7 @@ async fn check_servers(
     let servers = context.mcp_servers(settings)?;
     let listed = servers.report();
     let names: Vec<&str> = listed.iter().map(|server| server.name.as_str()).collect();
-    servers.settled(&names, SERVERS).await;
-    for server in servers.report() {
+    for server in servers.settled(&names, SERVERS).await {
         let reason = match &server.status {
             ServerStatus::Failed { fault, .. } => fault.to_string(),
             ServerStatus::NeedsLogin(fault) => format!("needs login: {fault}"),

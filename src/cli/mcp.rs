@@ -16,7 +16,7 @@ use super::arguments::{Common, McpCommand};
 use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::mcp::{McpServers, ServerReport};
+use crate::mcp::ServerReport;
 use roo_engine::customization::{Customization, GLOBAL_MCP, McpServer, PROJECT_MCP};
 use roo_engine::server_tools::ServerTools as _;
 use roo_formats::mcp::Level;
@@ -84,10 +84,10 @@ async fn start(context: &SessionContext, only: Option<String>) -> Result<Ending,
             exact_line(&names.join(", "))
         )?;
     }
-    servers.settled(&names, limit).await;
+    let report = servers.settled(&names, limit).await;
     let shown = match only {
-        None => list(&servers, is_broken),
-        Some(name) => test(&servers, &name),
+        None => list(&report, is_broken),
+        Some(name) => test(&report, &name, &servers.log(&name)),
     };
     servers.shut_down().await;
     shown
@@ -111,12 +111,11 @@ fn tell_problems(customization: &Customization) -> Result<bool, CliError> {
     Ok(problems.iter().any(|problem| problem.problem.severity == Severity::Error))
 }
 
-fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
-    let report = servers.report();
+fn list(report: &[ServerReport], is_broken: bool) -> Result<Ending, CliError> {
     if report.is_empty() && !is_broken {
         writeln!(terminal::stdout(), "no MCP servers are configured here")?;
     }
-    for server in &report {
+    for server in report {
         show(server)?;
     }
     let fails = |server: &ServerReport| {
@@ -132,13 +131,11 @@ fn list(servers: &McpServers, is_broken: bool) -> Result<Ending, CliError> {
     Ok(if is_broken || all_fail { Ending::Failed } else { Ending::Done })
 }
 
-fn test(servers: &McpServers, name: &str) -> Result<Ending, CliError> {
-    let report = servers.report();
+fn test(report: &[ServerReport], name: &str, log: &[String]) -> Result<Ending, CliError> {
     let Some(server) = report.iter().find(|server| server.name == name) else {
         return Err(CliError::Other(format!("the MCP server '{name}' was removed meanwhile")));
     };
     show(server)?;
-    let log = servers.log(name);
     let told = match &server.status {
         ServerStatus::Failed { fault, .. } | ServerStatus::NeedsLogin(fault) => fault.to_string(),
         _ => String::new(),

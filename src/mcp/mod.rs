@@ -234,26 +234,44 @@ impl McpServers {
         DesiredServer { name: server.name.clone(), state }
     }
 
-    /// Starts those of these servers that a call would start, and waits until none is being started, or until the time
-    /// is over.
-    pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) {
-        let settled = join_all(servers.iter().map(|server| self.started(server)));
-        // At the limit the caller shows what there is.
-        let _ = tokio::time::timeout(limit, settled).await;
+    /// Starts those of these servers that a call would start, waits until none is being started, or until the time is over, and
+    /// reports the state of each server of the workspace. One that has failed while others were waited for is reported so,
+    /// although it may be starting again.
+    pub(crate) async fn settled(&self, servers: &[&str], limit: Duration) -> Vec<ServerReport> {
+        let failures = join_all(servers.iter().map(async |server| {
+            let mut failed = None;
+            // At the limit there is what there is.
+            let _ = tokio::time::timeout(limit, self.started(server, &mut failed)).await;
+            failed
+        }));
+        let failures = servers.iter().zip(failures.await);
+        let failures: BTreeMap<&str, ServerStatus> =
+            failures.filter_map(|(server, failed)| Some((*server, failed?))).collect();
+        let mut report = self.report();
+        for server in report.iter_mut().filter(|server| matches!(server.status, ServerStatus::Starting)) {
+            if let Some(failed) = failures.get(server.name.as_str()) {
+                server.status = failed.clone();
+            }
+        }
+        report
     }
 
     /// Starts a server that waits for its first call, or once one that waits for its restart after it failed, and waits
-    /// until it is not being started any more. Returns its status then; none if there is no such server.
-    async fn started(&self, server: &str) -> Option<ServerStatus> {
+    /// until it is not being started any more. Returns its status then; none if there is no such server. `failed` becomes the
+    /// last status in which it had failed.
+    async fn started(&self, server: &str, failed: &mut Option<ServerStatus>) -> Option<ServerStatus> {
         let mut statuses = self.hub.statuses();
         let mut was_tried = false;
         loop {
             let status = statuses.borrow_and_update().get(server).cloned();
+            if let Some(ServerStatus::Failed { .. } | ServerStatus::NeedsLogin(_)) = &status {
+                failed.clone_from(&status);
+            }
             match status {
                 // Also where its configuration changed meanwhile.
                 Some(ServerStatus::NotStarted) => self.hub.start(server).await,
                 Some(ServerStatus::Starting) => {}
-                Some(failed) if !was_tried && failed.starts_when_called() => {
+                Some(waiting) if !was_tried && waiting.starts_when_called() => {
                     was_tried = true;
                     self.hub.start(server).await;
                     continue;
@@ -527,8 +545,9 @@ impl ServerTools for McpServers {
 
     fn connected<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), ServerToolError>> {
         Box::pin(async move {
-            let started = tokio::time::timeout(START, self.started(server)).await;
-            match started.unwrap_or(Some(ServerStatus::Starting)) {
+            let mut failed = None;
+            let started = tokio::time::timeout(START, self.started(server, &mut failed)).await;
+            match started.unwrap_or_else(|_| failed.or(Some(ServerStatus::Starting))) {
                 None | Some(ServerStatus::Connected(_)) => Ok(()),
                 Some(status) => Err(ServerToolError::Unreachable {
                     server: server.to_owned(),

@@ -800,6 +800,22 @@ fn a_file_of_servers_that_does_not_count_is_told() {
 }
 
 #[test]
+fn a_server_that_fails_is_told_with_the_reason_while_it_starts_again_and_another_one_is_awaited() {
+    let project = Project::new(&[]);
+    // At the end of the 12 seconds it has failed twice and is starting for the third time.
+    let failing =
+        json!({ "command": "sh", "args": ["-c", "echo no database >&2; sleep 3; exit 3"], "timeout": 12 });
+    let mute = json!({ "command": "sleep", "args": ["50"], "timeout": 12 });
+    let servers = json!({ "mcpServers": { "failing": failing, "mute": mute } });
+    fs::write(project.beside("config/roo-lsp/mcp.json"), servers.to_string()).unwrap();
+    let listed = String::from_utf8(project.run(&["mcp", "list"]).stdout).unwrap();
+    let (failing, mute) = listed.split_once("mute (user)").unwrap_or_else(|| panic!("{listed}"));
+    assert!(failing.contains("failing (user): failed\n"), "{listed}");
+    assert!(failing.contains("its program ended (exit code 3): `no database`"), "{listed}");
+    assert!(mute.contains("has not answered"), "{listed}");
+}
+
+#[test]
 fn doctor_says_which_server_does_not_start_and_why() {
     let project = Project::new(&[]);
     let servers = r#"{ "mcpServers": { "gone": { "command": "no-such-program" }, "off": { "command": "x", "disabled": true } } }"#;
