@@ -46,6 +46,8 @@ const STARTUP: Duration = Duration::from_secs(60);
 const LISTING: Duration = Duration::from_secs(30);
 /// The time after which the library sends `initialize` to a server that has not answered `server/discover`.
 const DISCOVERY: Duration = Duration::from_secs(10);
+/// Time limit for a server to be ready over the transport that was before streamable HTTP, where it is only tried.
+const OLDER_TRANSPORT: Duration = Duration::from_secs(10);
 /// The most pages of a list.
 const PAGES: usize = 100;
 /// Time limit for a call, however often it reports progress.
@@ -73,6 +75,15 @@ pub(crate) struct Target {
     pub credentials: Option<CredentialKey>,
     /// True if it may ask the model of the task that calls it.
     pub sampling: bool,
+}
+
+impl Target {
+    /// The same server over the transport that was before streamable HTTP; none if it is reached otherwise.
+    fn over_events(&self) -> Option<Self> {
+        let Transport::StreamableHttp(remote) = &self.server.transport else { return None };
+        let server = ResolvedServer { transport: Transport::Sse(remote.clone()), ..self.server.clone() };
+        Some(Self { server, ..self.clone() })
+    }
 }
 
 /// Handle for requests. Clones use the same connection.
@@ -141,9 +152,12 @@ impl Handshake {
     /// Reports whether the server answers, and may only not know these messages.
     fn may_cause(self, fault: &ServerFault) -> bool {
         match fault {
-            ServerFault::Protocol(_) | ServerFault::Http { .. } => true,
+            ServerFault::Protocol(_) => true,
+            ServerFault::Http { status, .. } if *status >= 500 => true,
             // A refusal of the newest comes after the older one was tried. A server that was updated may know that no more.
-            ServerFault::Refused(_) | ServerFault::Version(_) => self == Self::Initialize,
+            ServerFault::Refused(_) | ServerFault::Version(_) | ServerFault::Http { .. } => {
+                self == Self::Initialize
+            }
             _ => false,
         }
     }
@@ -152,6 +166,34 @@ impl Handshake {
 impl Session {
     /// Starts or connects a server until it is ready for requests. `handshake` becomes what is to be tried the next time.
     pub(crate) async fn open(
+        target: &Target,
+        services: &HubServices,
+        log: &ServerLog,
+        handshake: &mut Handshake,
+    ) -> Result<Self, ServerFault> {
+        let fault = match Self::negotiate(target, services, log, handshake).await {
+            Ok(session) => return Ok(session),
+            Err(fault) => fault,
+        };
+        // So the protocol has it: a server that knows only events takes no messages at its address.
+        let older = target
+            .over_events()
+            .filter(|_| matches!(fault, ServerFault::Http { status: 400 | 404 | 405, .. }));
+        let Some(older) = older else { return Err(fault) };
+        let opening = Self::open_with(&older, services, log, Handshake::Initialize);
+        match timeout(OLDER_TRANSPORT, opening).await {
+            Ok(Ok(session)) => {
+                let text = "it speaks the older transport; write `\"type\": \"sse\"` into mcp.json to connect it so at once";
+                log.add(LogSource::Hub, text);
+                Ok(session)
+            }
+            Ok(Err(fault @ ServerFault::NeedsLogin { .. })) => Err(fault),
+            _ => Err(fault),
+        }
+    }
+
+    /// Opens a session with the one handshake or the other.
+    async fn negotiate(
         target: &Target,
         services: &HubServices,
         log: &ServerLog,

@@ -135,6 +135,17 @@ pub enum ServerType {
     Sse,
 }
 
+impl ServerType {
+    /// The type that a server at this address most likely has.
+    pub(super) fn of_address(url: &str) -> Self {
+        let path = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+        match path.ends_with("/sse") {
+            true => Self::Sse,
+            false => Self::StreamableHttp,
+        }
+    }
+}
+
 /// The servers of a file, and what is wrong with the others.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedServers {
@@ -367,11 +378,8 @@ impl<'a> Reader<'a> {
             }
             Some(kind) => kind,
             None => {
-                let path = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-                let (kind, word) = match path.ends_with("/sse") {
-                    true => (ServerType::Sse, "sse"),
-                    false => (ServerType::StreamableHttp, "streamable-http"),
-                };
+                let kind = ServerType::of_address(url);
+                let word = if kind == ServerType::Sse { "sse" } else { "streamable-http" };
                 let message =
                     format!("`type` is missing; `\"type\": \"{word}\"` is assumed because of the address");
                 self.problem(Severity::Warning, name, &[Step::Key("url".to_owned())], message);

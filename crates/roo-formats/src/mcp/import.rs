@@ -57,9 +57,9 @@ impl ForeignFormat {
         }
         self.convert_references(reader, name, &mut value, &mut Vec::new());
         let mut entry = reader.entry(name, &value)?;
-        if entry.url.is_some() && entry.server_type.is_none() {
-            // These programs try streamable HTTP first.
-            entry.server_type = Some(ServerType::StreamableHttp);
+        if entry.server_type.is_none() {
+            // These programs try both.
+            entry.server_type = entry.url.as_deref().map(ServerType::of_address);
         }
         // What our own file would say of it.
         reader.check(name, entry.clone()).map(|_| entry)
@@ -241,12 +241,14 @@ mod tests {
             r#"{"mcpServers": {
                 "one": {"url": "https://example.com/mcp", "headers": {"X": "${env:X}"}},
                 "two": {"command": "python", "args": ["${userHome}/server.py"]},
-                "three": {"args": []}
+                "three": {"args": []},
+                "four": {"url": "https://example.com/sse?team=a"}
             }}"#,
         );
         let expected = serde_json::json!({ "mcpServers": {
             "one": { "type": "streamable-http", "url": "https://example.com/mcp", "headers": { "X": "${env:X}" } },
             "two": { "command": "python", "args": ["${env:HOME}/server.py"] },
+            "four": { "type": "sse", "url": "https://example.com/sse?team=a" },
         }});
         assert_eq!(list, expected);
         assert!(problems[0].starts_with("server `three`: expected `command` for a program"), "{problems:?}");

@@ -381,10 +381,12 @@ async fn older_with(
         if request.method == "GET" {
             let (sender, more) = mpsc::channel(64);
             *events.lock().unwrap() = Some(sender);
-            let mut reply = reply("200 OK", "content-type: text/event-stream\r\n", "");
-            reply.body = format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n").into_bytes();
-            reply.more = Some(more);
-            return reply;
+            let body = format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n");
+            let stream = reply("200 OK", "content-type: text/event-stream\r\n", body);
+            return Reply { more: Some(more), ..stream };
+        }
+        if request.path == "/sse" {
+            return reply("405 Method Not Allowed", "", "");
         }
         let answer = answer(request);
         if !request.body["id"].is_null() {
@@ -414,6 +416,25 @@ async fn the_older_transport_is_spoken() {
     let posts = requests.iter().filter(|request| request.method == "POST");
     assert!(posts.clone().count() > 3 && posts.clone().all(|request| request.path == "/messages?session=1"));
     hub.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_older_transport_is_tried_where_a_server_takes_no_messages_at_its_address() {
+    let fake = older("/messages?session=1").await;
+    let hub = streamable(&fake.url("/sse"), &[("X-Key", "k")]);
+    connected(&hub, "s").await;
+    assert_eq!(call(&hub).await, Ok(hello()));
+    assert!(fake.requests().iter().all(|request| request.header("x-key") == Some("k")));
+    let log = hub.log("s").unwrap().lines();
+    assert!(log.iter().any(|line| line.text.contains(r#"write `"type": "sse"` into mcp.json"#)), "{log:?}");
+    // Who speaks neither is told what the first one gave.
+    let fake = Server::start(|request| match request.method.as_str() {
+        "GET" => reply("200 OK", "content-type: text/html\r\n", "<h1>It works!</h1>"),
+        _ => reply("405 Method Not Allowed", "", "no messages"),
+    })
+    .await;
+    let (fault, _) = failed(&streamable(&fake.url("/"), &[]), "s").await;
+    assert_eq!(fault, "it can't be reached: HTTP 405: no messages");
 }
 
 #[tokio::test]
