@@ -67,7 +67,7 @@ impl AuthorizedClient {
     ) -> Result<(), Failed> {
         let send = |token| async move {
             let request = with_headers(self.client.post(url.clone()).json(message), headers, token);
-            accepted(request.send().await?).map(|_| ())
+            accepted(request.send().await?).await.map(|_| ())
         };
         self.authorized(send).await
     }
@@ -76,7 +76,7 @@ impl AuthorizedClient {
     pub(crate) async fn open_events(&self, url: &Url, headers: &Headers) -> Result<Response, Failed> {
         let send = |token| async move {
             let request = self.client.get(url.clone()).header(ACCEPT, EVENT_STREAM);
-            let response = accepted(with_headers(request, headers, token).send().await?)?;
+            let response = accepted(with_headers(request, headers, token).send().await?).await?;
             let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let media_type = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
             match media_type.trim().eq_ignore_ascii_case(EVENT_STREAM) {
@@ -142,7 +142,7 @@ fn with_headers(mut request: RequestBuilder, headers: &Headers, token: Option<St
 }
 
 /// The response of a server that did as it was asked.
-fn accepted(response: Response) -> Result<Response, Failed> {
+async fn accepted(response: Response) -> Result<Response, Failed> {
     let status = response.status();
     let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
     if let (StatusCode::FORBIDDEN, Some(text)) = (status, challenge) {
@@ -150,15 +150,27 @@ fn accepted(response: Response) -> Result<Response, Failed> {
         let error = InsufficientScopeError::new(text.to_owned(), scopes.filter(|scopes| !scopes.is_empty()));
         return Err(StreamableHttpError::InsufficientScope(error));
     }
-    let response = response.error_for_status()?;
-    // A redirect that is not followed is no error to the client.
-    match status.is_success() {
-        true => Ok(response),
-        false => {
-            let text = format!("HTTP {}", status.as_u16());
+    match status {
+        status if status.is_success() => Ok(response),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Ok(response.error_for_status()?),
+        // A redirect that is not followed is no error to the client.
+        status => {
+            let text = format!("HTTP {}: {}", status.as_u16(), beginning(response).await);
             Err(StreamableHttpError::UnexpectedServerResponse(text.into()))
         }
     }
+}
+
+/// The beginning of a body, which is more than is shown of it.
+async fn beginning(mut response: Response) -> String {
+    const ENOUGH: usize = 8 << 10;
+    let mut body = Vec::new();
+    while body.len() < ENOUGH
+        && let Ok(Some(piece)) = response.chunk().await
+    {
+        body.extend_from_slice(&piece);
+    }
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 /// The answer to a message that was posted. An error under another id or none is the server's answer too, which nobody would

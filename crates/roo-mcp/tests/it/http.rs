@@ -372,8 +372,25 @@ async fn older(endpoint: &'static str) -> Server {
     older_with(endpoint, ordinary).await
 }
 
+/// The same server with other answers.
 async fn older_with(
     endpoint: &'static str,
+    answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+) -> Server {
+    older_server(endpoint, |_| None, answer).await
+}
+
+/// The same server, which refuses some requests.
+async fn older_that(
+    endpoint: &'static str,
+    refuse: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
+) -> Server {
+    older_server(endpoint, refuse, ordinary).await
+}
+
+async fn older_server(
+    endpoint: &'static str,
+    refuse: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
     answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
 ) -> Server {
     let events: Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>> = Arc::default();
@@ -387,6 +404,9 @@ async fn older_with(
         }
         if request.path == "/sse" {
             return reply("405 Method Not Allowed", "", "");
+        }
+        if let Some(reply) = refuse(request) {
+            return reply;
         }
         let answer = answer(request);
         if !request.body["id"].is_null() {
@@ -416,6 +436,23 @@ async fn the_older_transport_is_spoken() {
     let posts = requests.iter().filter(|request| request.method == "POST");
     assert!(posts.clone().count() > 3 && posts.clone().all(|request| request.path == "/messages?session=1"));
     hub.shutdown().await;
+}
+
+#[tokio::test]
+async fn errors_of_http_over_the_older_transport_keep_their_text() {
+    for (status, expected) in [
+        ("400 Bad Request", "refused the tool `echo`: no `project` (code 400)"),
+        ("500 Internal Server Error", "can't be reached: HTTP 500: no `project`. Its effects are unknown"),
+    ] {
+        let older = older_that("/messages", move |request| {
+            (request.rpc() == "tools/call").then(|| reply(status, "", "no `project`"))
+        });
+        let fake = older.await;
+        let hub = sse(&fake.url("/sse"), &[]);
+        connected(&hub, "s").await;
+        let error = call(&hub).await.unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[tokio::test]
