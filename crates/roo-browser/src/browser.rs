@@ -60,6 +60,9 @@ const SELECT_OPTION: &str = "function () {
   for (const kind of ['input', 'change']) select.dispatchEvent(new Event(kind, { bubbles: true, composed: true }));
   return 'done';
 }";
+/// Moves the caret to the end of the field that has the focus.
+const CARET_TO_END: &str =
+    "function () { this.ownerDocument.getSelection()?.modify('move', 'forward', 'documentboundary'); }";
 /// The most frames of a page whose elements are looked at.
 const FRAMES: usize = 10;
 
@@ -320,6 +323,8 @@ impl Browser {
                     if let BrowserTarget::Element(element) = target {
                         // A click on its label, say, leads elsewhere. What can't have the focus has got the click.
                         let _ = self.call(&page, &Focus { backend_node_id: self.node(*element)? }).await;
+                        // The click has put the caret into the middle of the text that is there.
+                        self.call_on(&page, *element, CARET_TO_END).await?;
                     }
                 }
                 self.type_text(&page, text).await?;
@@ -491,23 +496,36 @@ impl Browser {
         not_visible: BrowserError,
     ) -> Result<(), StepError> {
         let BrowserTarget::Element(element) = target else { return Err(StepError::Refused(not_visible)) };
-        let node = ResolveNode { backend_node_id: self.node(element)? };
-        let resolved = match self.call(page, &node).await {
-            Ok(resolved) => resolved,
-            Err(StepError::Refused(_)) => return Err(StepError::Refused(not_visible)),
-            Err(ended) => return Err(ended),
-        };
-        let object_id = resolved.object.object_id.unwrap_or_default();
-        let select = CallFunctionOn {
-            object_id: &object_id,
-            function_declaration: SELECT_OPTION,
-            return_by_value: true,
-            user_gesture: true,
-        };
-        match self.call(page, &select).await?.result.value.as_str() {
+        match self.call_on(page, element, SELECT_OPTION).await?.as_deref() {
             Some("done") => Ok(()),
             Some("disabled") => Err(StepError::refused(format!("{element} is disabled."))),
             _ => Err(StepError::Refused(not_visible)),
+        }
+    }
+
+    /// Calls a function of JavaScript with an element as its `this`. Returns the word that it returns, if it returns one; none
+    /// where the element is not on the page any more.
+    async fn call_on(
+        &self,
+        page: &CurrentPage,
+        element: ElementRef,
+        function: &'static str,
+    ) -> Result<Option<String>, StepError> {
+        let backend_node_id = self.node(element)?;
+        let called = async {
+            let resolved = self.call(page, &ResolveNode { backend_node_id }).await?;
+            let call = CallFunctionOn {
+                object_id: &resolved.object.object_id.unwrap_or_default(),
+                function_declaration: function,
+                return_by_value: true,
+                user_gesture: true,
+            };
+            self.call(page, &call).await
+        };
+        match called.await {
+            Ok(called) => Ok(called.result.value.as_str().map(str::to_owned)),
+            Err(StepError::Refused(_)) => Ok(None),
+            Err(ended) => Err(ended),
         }
     }
 

@@ -72,6 +72,12 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
              <option>small</option><option>large</option><option disabled>none</option></select>\
              <button>After</button>",
         ),
+        (_, "/fields") => html(
+            "<input aria-label=Address value=\"https://example.com/a/very/long/path\">\
+             <input type=email aria-label=Mail value=somebody@example.com><input type=number aria-label=Count value=123>\
+             <textarea aria-label=Lines>first line\nsecond line</textarea>\
+             <div contenteditable role=textbox aria-label=Rich>some <b>bold</b> text</div>",
+        ),
         (_, "/download") => html("<a href=\"data:application/octet-stream,x\" download=\"x\">Load</a>"),
         (_, "/frame") => html("<iframe title=\"Inner\" src=\"/second\"></iframe>"),
         (_, "/missing") => Some(("404 Not Found", "gone".to_owned())),
@@ -241,6 +247,25 @@ async fn a_page_is_used_by_refs_and_by_points_and_its_console_is_read() {
     assert_eq!(fixture.does(BrowserStep::Resize(size)).await.viewport, size);
     fixture.browser.close().await;
     assert!(!std::path::Path::new(&format!("/proc/{}", fixture.pid)).exists());
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
+async fn a_text_is_typed_behind_what_a_field_holds() {
+    let fixture = Fixture::start().await;
+    let mut seen = fixture.opens("/fields").await;
+    for (name, text, expected) in [
+        ("Address", "NEW", ": https://example.com/a/very/long/pathNEW"),
+        ("Mail", ".org", ": somebody@example.com.org"),
+        ("Count", "45", "spinbutton \"Count\" [ref=e3] [focused]: 12345"),
+        ("Lines", "!", ": first line ⏎ second line!"),
+        ("Rich", "!", ": some bold text!"),
+    ] {
+        let into = Some(BrowserTarget::Element(named(&seen, name)));
+        seen = fixture.does(BrowserStep::Type { text: text.to_owned(), into }).await;
+        let elements = seen.elements.as_deref().unwrap();
+        assert!(elements.contains(expected), "{name}: {elements}");
+    }
 }
 
 #[tokio::test]

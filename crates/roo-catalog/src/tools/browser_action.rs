@@ -231,9 +231,9 @@ impl Declaration for BrowserAction {
             required(
                 "action",
                 Kind::Text,
-                "`launch` (with `url`), `navigate` (`url`), `click` or `hover` (`ref` or `coordinate`), `type` (`text`, \
-                 and a `ref` to click before), `press` (a key as `text`, such as Enter or Control+A), `scroll_down`, \
-                 `scroll_up`, `resize` (`size`), `screenshot` (a picture with refs marked), `snapshot` (the whole page \
+                "`launch` (with `url`), `navigate` (`url`), `click` or `hover` (`ref` or `coordinate`), `type` (`text`; \
+                 with a `ref`, at the end of that field), `press` (a key as `text`, such as Enter or Control+A), \
+                 `scroll_down`, `scroll_up`, `resize` (`size`), `screenshot` (a picture with refs marked), `snapshot` (the whole page \
                  as text), `close`.",
             ),
             optional("url", Kind::Text, "An http or https address."),
