@@ -75,7 +75,7 @@ fn documents_are_read_as_their_text_in_both_protocols() {
 
 #[test]
 fn a_document_that_would_take_all_memory_is_given_up_and_nothing_else() {
-    let script = "turns:\n  - calls: [{ tool: read_file, params: { files: [{ path: far.xlsx }, { path: bad.pdf }, \
+    let script = "turns:\n  - calls: [{ tool: read_file, params: { files: [{ path: far.ods }, { path: bad.pdf }, \
                   { path: letter.docx }] } }]\n  - when: { contains: Ten bottles }\n";
     let home = home(&(script.to_owned() + DONE), "native");
     fs::write(home.work("bad.pdf"), b"%PDF-1.7\n\0\xff\xfe 1 0 obj << /Type /Catalog /Pages 1 0 R >> endobj")

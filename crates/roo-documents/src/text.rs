@@ -48,12 +48,6 @@ impl BoundedText {
         self.push(&format!("--- {} ---\n", name.replace('\n', " ")));
     }
 
-    /// Leaves out blanks at the end of the line that has begun.
-    #[cfg(feature = "spreadsheets")]
-    pub(crate) fn trim_line(&mut self) {
-        self.text.truncate(self.text.trim_end_matches(['\t', ' ']).len());
-    }
-
     pub(crate) fn into_text(mut self) -> String {
         self.text.truncate(self.text.trim_end().len());
         if !self.text.is_empty() {
