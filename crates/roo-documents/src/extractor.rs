@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::bounds::bound_process;
-use crate::{DocumentKind, ExtractError, TEXT, extract};
+use crate::{DocumentKind, ExtractError, TEXT, UNKNOWN_TO_READER, extract};
 
 /// First argument of the process.
 const ROLE: &str = "__extract-text";
@@ -82,8 +82,7 @@ impl Extractor {
             }
             // A panic of a reader.
             ProcessEnd::Code(_) => {
-                let reason = "it is damaged, or made in a way that its reader doesn't know".to_owned();
-                Err(ExtractError::Unreadable { kind, reason })
+                Err(ExtractError::Unreadable { kind, reason: UNKNOWN_TO_READER.to_owned() })
             }
             ProcessEnd::Signal(_) => Err(ExtractError::TooMuch(kind)),
         }
@@ -113,6 +112,8 @@ fn run(kind: DocumentKind) -> io::Result<ExitCode> {
     if let Err(error) = bound_process() {
         return fail(UNBOUNDED, &format!("it can't be bounded: {error}"));
     }
+    // Standard error is for the reason alone.
+    std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = vec![];
     io::stdin().lock().read_to_end(&mut bytes)?;
     match extract(kind, &bytes) {

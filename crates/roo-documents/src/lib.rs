@@ -28,6 +28,9 @@ use text::BoundedText;
 /// The most text of one document, in bytes. What is longer is cut off, and says so.
 pub const TEXT: usize = 8 << 20;
 
+/// Reason of a failure that the reader doesn't tell more about.
+const UNKNOWN_TO_READER: &str = "it is damaged, or made in a way that its reader doesn't know";
+
 /// Reasons why a document has no text. The texts are for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {

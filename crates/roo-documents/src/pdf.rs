@@ -1,33 +1,69 @@
 //! PDF documents, page by page.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pdf_extract::{Document, OutputError, PlainTextOutput, output_doc_page};
+
+use crate::UNKNOWN_TO_READER;
 use crate::text::BoundedText;
 
 pub(crate) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), String> {
-    let pages = pdf_extract::extract_text_from_mem_by_pages(bytes).map_err(|error| error.to_string())?;
-    if pages.iter().all(|page| page.trim().is_empty()) {
-        return Err(match pages.len() {
-            0 => "it has no page that can be read".to_owned(),
-            1 => "it has no text on its page, which may be scanned".to_owned(),
-            count => format!("it has no text on its {count} pages, which may be scanned"),
-        });
-    }
-    for (index, page) in pages.iter().enumerate() {
+    let document = open(bytes).map_err(|error| error.to_string())?;
+    let numbers: Vec<u32> = document.get_pages().into_keys().collect();
+    let (mut has_text, mut are_all_read) = (false, true);
+    for number in &numbers {
         if text.is_full() {
             break;
         }
-        text.begin_part(&format!("Page {}", index + 1));
-        let mut was_empty = true;
-        for line in page.lines().map(str::trim_end) {
-            // Space between paragraphs comes as many empty lines.
-            if line.is_empty() && was_empty {
-                continue;
-            }
-            was_empty = line.is_empty();
-            text.push(line);
-            text.push("\n");
+        let (page, is_read) = page_text(&document, *number);
+        has_text |= !page.trim().is_empty();
+        are_all_read &= is_read;
+        text.begin_part(&format!("Page {number}"));
+        push_lines(&page, text);
+        match (is_read, page.trim().is_empty()) {
+            (true, _) => {}
+            (false, true) => text.push("(This page can't be read.)\n"),
+            (false, false) => text.push("(The rest of this page can't be read.)\n"),
         }
     }
-    Ok(())
+    match (has_text, are_all_read, numbers.len()) {
+        (true, ..) => Ok(()),
+        (_, _, 0) => Err("it has no page that can be read".to_owned()),
+        (_, false, _) => Err(UNKNOWN_TO_READER.to_owned()),
+        (_, _, 1) => Err("it has no text on its page, which may be scanned".to_owned()),
+        (_, _, count) => Err(format!("it has no text on its {count} pages, which may be scanned")),
+    }
+}
+
+fn open(bytes: &[u8]) -> Result<Document, OutputError> {
+    let mut document = Document::load_mem(bytes)?;
+    // Without a password it may still forbid to be printed or changed.
+    if document.is_encrypted() {
+        document.decrypt("")?;
+    }
+    Ok(document)
+}
+
+/// The text of a page as far as it can be read, and whether that is all of it. The reader panics at what it doesn't know, such
+/// as the encoding of a font.
+fn page_text(document: &Document, number: u32) -> (String, bool) {
+    let mut page = String::new();
+    let mut read = || output_doc_page(document, &mut PlainTextOutput::new(&mut page), number);
+    let is_read = matches!(catch_unwind(AssertUnwindSafe(&mut read)), Ok(Ok(())));
+    (page, is_read)
+}
+
+/// Adds the lines of a page. Space between paragraphs comes as many empty lines, of which one is kept.
+fn push_lines(page: &str, text: &mut BoundedText) {
+    let mut was_empty = true;
+    for line in page.lines().map(str::trim_end) {
+        if line.is_empty() && was_empty {
+            continue;
+        }
+        was_empty = line.is_empty();
+        text.push(line);
+        text.push("\n");
+    }
 }
 
 #[cfg(test)]
@@ -36,10 +72,15 @@ mod tests {
 
     use crate::{DocumentKind, extract};
 
+    /// Within a line, what follows is in a font whose encoding the reader doesn't know.
+    const UNKNOWN_FONT: &str = ") Tj /F2 12 Tf (";
+
     /// A document with these lines, one a page.
     pub(crate) fn document(pages: &[&str]) -> Vec<u8> {
         let mut objects = vec!["<< /Type /Catalog /Pages 2 0 R >>".to_owned(), String::new()];
-        let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>";
+        let fonts = "/F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> \
+                     /F2 << /Type /Font /Subtype /Type0 /BaseFont /Song /Encoding /UniGB-UCS2-H \
+                     /DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Song >>] >>";
         let mut kids = vec![];
         for page in pages {
             let stream = format!("BT /F1 12 Tf 72 720 Td ({page}) Tj ET");
@@ -47,7 +88,7 @@ mod tests {
             kids.push(format!("{} 0 R", objects.len() + 1));
             objects.push(format!(
                 "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {content} 0 R \
-                 /Resources << /Font << /F1 {font} >> >> >>"
+                 /Resources << /Font << {fonts} >> >> >>"
             ));
             objects.push(format!("<< /Length {} >>\nstream\n{stream}\nendstream", stream.len()));
         }
@@ -68,6 +109,19 @@ mod tests {
     fn pages_come_one_after_another() {
         let text = extract(DocumentKind::Pdf, &document(&["Hello world", "The second page"])).unwrap();
         assert_eq!(text, "--- Page 1 ---\nHello world\n\n--- Page 2 ---\nThe second page\n");
+    }
+
+    #[test]
+    fn a_page_that_can_not_be_read_loses_no_other() {
+        let mixed = format!("Mixed {UNKNOWN_FONT}xy");
+        let text = extract(DocumentKind::Pdf, &document(&["Hello", UNKNOWN_FONT, &mixed, "End"])).unwrap();
+        assert_eq!(
+            text,
+            "--- Page 1 ---\nHello\n\n--- Page 2 ---\n(This page can't be read.)\n\n--- Page 3 ---\nMixed\n\
+             (The rest of this page can't be read.)\n\n--- Page 4 ---\nEnd\n"
+        );
+        let error = extract(DocumentKind::Pdf, &document(&[UNKNOWN_FONT, " "])).unwrap_err().to_string();
+        assert!(error.ends_with("made in a way that its reader doesn't know."), "{error}");
     }
 
     #[test]
