@@ -48,12 +48,21 @@ const STDERR: usize = 4096;
 /// The longest address of a page that failed to load, and of one to which it leads, in characters.
 const ADDRESS: usize = 200;
 const OTHER_ADDRESS: usize = 500;
-/// Selects an option of a list. It returns how that went, in a word.
-const SELECT_OPTION: &str = "function () {
-  if (!(this instanceof HTMLOptionElement)) return 'other';
-  const select = this.closest('select');
-  if (!select) return 'other';
-  if (select.disabled || this.matches(':disabled')) return 'disabled';
+/// Selects an option of a closed list, and clicks a checkbox or a radio button that a page hides behind a picture of its own: a
+/// mouse can't meet them. It returns how that went, in a word.
+const CHOOSE_HIDDEN: &str = "function () {
+  const isOption = this instanceof HTMLOptionElement;
+  const isButton = this instanceof HTMLInputElement && ['checkbox', 'radio'].includes(this.type);
+  const select = isOption && this.closest('select');
+  if (!this.isConnected || !(select || isButton)) return 'other';
+  const place = this.getBoundingClientRect();
+  const isOutside = place.right + scrollX <= 0 || place.bottom + scrollY <= 0;
+  if (place.width > 1 && place.height > 1 && !isOutside) return 'other';
+  if (select?.disabled || this.matches(':disabled')) return 'disabled';
+  if (isButton) {
+    (this.labels[0] ?? this).click();
+    return 'done';
+  }
   if (select.multiple) this.selected = !this.selected;
   else if (this.selected) return 'done';
   else this.selected = true;
@@ -305,11 +314,12 @@ impl Browser {
             BrowserStep::Launch { url } | BrowserStep::Navigate { url } => {
                 self.load(&page, url, mask).await?
             }
-            BrowserStep::Click(target) => match self.point(&page, *target).await {
-                Ok(point) => self.click(&page, point, mouse).await?,
-                Err(StepError::Refused(error)) => self.select_option(&page, *target, error).await?,
-                Err(ended) => return Err(ended),
-            },
+            BrowserStep::Click(target) => {
+                if !self.choose_hidden(&page, *target).await? {
+                    let point = self.point(&page, *target).await?;
+                    self.click(&page, point, mouse).await?;
+                }
+            }
             BrowserStep::Hover(target) => {
                 let point = self.point(&page, *target).await?;
                 *mouse = Some(point);
@@ -488,18 +498,13 @@ impl Browser {
         }
     }
 
-    /// Selects an option of a list that is closed, which covers no place; `not_visible` is the answer for anything else.
-    async fn select_option(
-        &self,
-        page: &CurrentPage,
-        target: BrowserTarget,
-        not_visible: BrowserError,
-    ) -> Result<(), StepError> {
-        let BrowserTarget::Element(element) = target else { return Err(StepError::Refused(not_visible)) };
-        match self.call_on(page, element, SELECT_OPTION).await?.as_deref() {
-            Some("done") => Ok(()),
+    /// Clicks an option, a checkbox or a radio button that has no place on the page. Returns false for anything else.
+    async fn choose_hidden(&self, page: &CurrentPage, target: BrowserTarget) -> Result<bool, StepError> {
+        let BrowserTarget::Element(element) = target else { return Ok(false) };
+        match self.call_on(page, element, CHOOSE_HIDDEN).await?.as_deref() {
+            Some("done") => Ok(true),
             Some("disabled") => Err(StepError::refused(format!("{element} is disabled."))),
-            _ => Err(StepError::Refused(not_visible)),
+            _ => Ok(false),
         }
     }
 

@@ -72,6 +72,15 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
              <option>small</option><option>large</option><option disabled>none</option></select>\
              <button>After</button>",
         ),
+        (_, "/choices") => html(
+            "<style>.hidden { position: absolute; opacity: 0; width: 0; height: 0 }\
+             .clipped { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip: rect(0, 0, 0, 0) }\
+             .outside { position: absolute; left: -9999px }</style><form onchange=\"console.log(event.target.id)\">\
+             <label><input type=checkbox id=a class=hidden> Styled</label><label for=b>Clipped</label>\
+             <input type=checkbox id=b class=clipped><input type=radio id=c class=outside aria-label=Outside>\
+             <label><input type=checkbox id=d> Plain</label>\
+             <label><input type=checkbox id=e class=hidden disabled> Never</label></form>",
+        ),
         (_, "/fields") => html(
             "<input aria-label=Address value=\"https://example.com/a/very/long/path\">\
              <input type=email aria-label=Mail value=somebody@example.com><input type=number aria-label=Count value=123>\
@@ -266,6 +275,27 @@ async fn a_text_is_typed_behind_what_a_field_holds() {
         let elements = seen.elements.as_deref().unwrap();
         assert!(elements.contains(expected), "{name}: {elements}");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
+async fn a_checkbox_that_is_hidden_for_its_styling_is_clicked() {
+    let fixture = Fixture::start().await;
+    let mut seen = fixture.opens("/choices").await;
+    for (name, id) in [
+        ("checkbox \"Styled\"", "a"),
+        ("checkbox \"Clipped\"", "b"),
+        ("radio \"Outside\"", "c"),
+        ("checkbox \"Plain\"", "d"),
+    ] {
+        seen = fixture.clicks(&seen, name).await;
+        assert_eq!(of_kind(&seen.log, LogKind::Log), [id], "{name}");
+        let line = seen.elements.as_deref().unwrap().lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.contains("[checked]"), "{line}");
+    }
+    let click = BrowserStep::Click(BrowserTarget::Element(named(&seen, "checkbox \"Never\"")));
+    let error = fixture.browser.perform(&click, &NoMask).await.unwrap_err();
+    assert!(error.to_string().contains("is disabled"), "{error}");
 }
 
 #[tokio::test]
