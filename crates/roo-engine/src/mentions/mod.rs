@@ -1,6 +1,6 @@
 //! Mentions: what a user's message points at, put before the model along with the message.
 //!
-//! [`parse()`] finds `@path`, `@path#symbol`, `@symbol:name`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
+//! [`parse()`] finds `@path`, `@path#symbol`, `@path:line`, `@symbol:name`, `@problems`, `@git-changes`, `@<commit>`, `@server:address`, `/command` and `/server:prompt` in a
 //! text, [`expand`] reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
 //! message itself stays as it is. Nothing is fetched: a URL remains text. `/name` is a command, or a skill where no command has
@@ -572,15 +572,17 @@ impl Expansion<'_> {
 
     async fn path(&mut self, path: &str, written: &str) {
         let (path, symbol) = self.split_symbol(path);
+        let (path, lines) = self.split_lines(path);
+        let is_whole = symbol.is_none() && lines.is_none();
         match self.find(path) {
             Ok(None) => self.bare_symbol(path, written).await,
-            Ok(Some(place)) if symbol.is_none() && !self.places.insert(place.absolute().to_path_buf()) => {}
+            Ok(Some(place)) if is_whole && !self.places.insert(place.absolute().to_path_buf()) => {}
             Ok(Some(place)) => match self.refusal(&place) {
                 Some(reason) => self.note(written, &reason),
                 None if place.is_directory() => self.directory(place, written).await,
                 None => {
-                    let wanted =
-                        ReadRequest { symbol: symbol.map(str::to_owned), ..ReadRequest::lines("", vec![]) };
+                    let lines = ReadRequest::lines("", lines.into_iter().collect());
+                    let wanted = ReadRequest { symbol: symbol.map(str::to_owned), ..lines };
                     self.file(&place, &wanted, symbol, written).await;
                 }
             },
@@ -592,15 +594,36 @@ impl Expansion<'_> {
     fn split_symbol<'p>(&self, path: &'p str) -> (&'p str, Option<&'p str>) {
         match path.rsplit_once('#') {
             Some((file, symbol)) if !symbol.is_empty() && !file.is_empty() => {
-                let is_file =
-                    |path: &str| matches!(self.find(path), Ok(Some(place)) if !place.is_directory());
-                match !is_file(path) && is_file(file) {
+                match !self.is_file(path) && self.is_file(file) {
                     true => (file, Some(symbol)),
                     false => (path, None),
                 }
             }
             _ => (path, None),
         }
+    }
+
+    /// The path of a file, and the lines of it that are named behind a `:`, as in `a.rs:10-20`. With one line, and a column where
+    /// compilers write it, the whole file is meant: the message says where to look. A file whose name has them comes first.
+    fn split_lines<'p>(&self, path: &'p str) -> (&'p str, Option<LineRange>) {
+        let Some((file, lines)) = path.rsplit_once(':').filter(|_| !self.is_file(path)) else {
+            return (path, None);
+        };
+        if let Some(range) = line_range(lines)
+            && self.is_file(file)
+        {
+            return (file, Some(range));
+        }
+        let without_line = file.rsplit_once(':').filter(|(_, line)| is_number(line)).map(|(file, _)| file);
+        let files = [Some(file), without_line].into_iter().flatten();
+        match files.filter(|_| is_number(lines)).find(|file| self.is_file(file)) {
+            Some(file) => (file, None),
+            None => (path, None),
+        }
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        matches!(self.find(path), Ok(Some(place)) if !place.is_directory())
     }
 
     /// Resolves a path. Behind a leading `/` it begins at the workspace's root, or else is absolute; a path without
@@ -759,6 +782,17 @@ impl Expansion<'_> {
         let found = roo_durable::spawn_blocking(list).await;
         self.block_of(written, "directory_listing", &format!(" path=\"{}\"", escape(&path)), found);
     }
+}
+
+/// Lines as they are named, such as `10-20`.
+fn line_range(text: &str) -> Option<LineRange> {
+    let (first, last) = text.split_once('-').filter(|(first, last)| is_number(first) && is_number(last))?;
+    let (start, end) = (first.parse().ok()?, last.parse().ok()?);
+    (1 <= start && start <= end).then_some(LineRange { start, end })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A name as the value of an attribute, on one line.

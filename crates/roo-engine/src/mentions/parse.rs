@@ -174,9 +174,14 @@ fn without_punctuation(token: &str) -> &str {
     while let Some(last) = rest.chars().next_back() {
         let ends = match last {
             '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '"' | '`' | '*' | '>' | '…' => true,
+            '。' | '、' | '，' | '；' | '：' | '！' | '？' | '’' | '”' | '»' => true,
             ')' => is_unopened(rest, '(', ')'),
             ']' => is_unopened(rest, '[', ']'),
             '}' => is_unopened(rest, '{', '}'),
+            '）' => is_unopened(rest, '（', '）'),
+            '」' => is_unopened(rest, '「', '」'),
+            '』' => is_unopened(rest, '『', '』'),
+            '】' => is_unopened(rest, '【', '】'),
             _ => false,
         };
         match rest.strip_suffix(last) {
@@ -247,6 +252,12 @@ mod tests {
             ("@problems…", "@problems"),
             ("/init.", "/init"),
             ("@.env.", "@.env"),
+            ("@日本.py。", "@日本.py"),
+            ("@src/l.py、", "@src/l.py"),
+            (r"@my\ notes.md，", r"@my\ notes.md"),
+            ("@a.rs」）！", "@a.rs"),
+            ("@報告（最終）.md", "@報告（最終）.md"),
+            ("@報告（最終）", "@報告（最終）"),
         ] {
             assert_eq!(found(text).first().map(|found| found.0), Some(part), "{text}");
         }
@@ -328,7 +339,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_in_order_and_on_borders(text in r#"[@/\\" \n.,)(aé🦀1:-]{0,60}"#) {
+        fn ranges_are_in_order_and_on_borders(text in r#"[@/\\" \n.,)(aé🦀。）（1:-]{0,60}"#) {
             let mut end = 0;
             for mention in parse(&text) {
                 prop_assert!(mention.range.start >= end);

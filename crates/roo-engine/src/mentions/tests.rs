@@ -198,6 +198,24 @@ async fn a_definition_is_attached_by_its_name() {
 }
 
 #[tokio::test]
+async fn a_line_behind_a_path_leads_to_its_file() {
+    let fixture = Fixture::new(&[("a.rs", "one\ntwo\nthree\n"), ("b.rs:1", "odd"), ("b.rs", "even")]);
+    for mention in ["@a.rs:2", "@/a.rs:2:1", "@a.rs:2:1:"] {
+        let expanded = fixture.expand(mention).await;
+        assert!(expanded.text().contains("<content lines=\"1-3\">"), "{mention}: {expanded:?}");
+    }
+    let lines = fixture.expand("@a.rs:2-3 and @a.rs:1-1").await;
+    assert!(lines.blocks[0].text.contains("<content lines=\"2-3\">"), "{lines:?}");
+    assert!(lines.blocks[1].text.contains("<content lines=\"1-1\">"), "{lines:?}");
+    assert!(fixture.expand("@b.rs:1").await.text().contains("odd"));
+    for nothing in ["@a.rs:x", "@a.rs:3-2", "@a.rs:0-1", "@a.rs:1:x", "@gone.rs:1", "@:1"] {
+        assert_eq!(fixture.expand(nothing).await, Expanded::default(), "{nothing}");
+    }
+    let missing = fixture.expand("@/gone.rs:1").await.notes;
+    assert_eq!(missing, ["Nothing is attached for @/gone.rs:1: gone.rs:1 does not exist"]);
+}
+
+#[tokio::test]
 async fn unsaved_text_is_what_is_attached() {
     let fixture = Fixture::new(&[("a.txt", "disk")]);
     fixture.workspace.documents().open(&file_uri(&fixture.path("a.txt")), 1, "buffer");
