@@ -27,7 +27,7 @@ use roo_protocol::ids::Digest;
 use roo_text::lines::LineRange;
 
 /// Version of the tables, and of how texts become chunks and words.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// Time to wait while another process writes.
 const BUSY: Duration = Duration::from_secs(5);

@@ -132,6 +132,18 @@ async fn ask_masked(
 }
 
 #[tokio::test]
+async fn texts_without_blanks_between_words_are_found_by_their_parts() {
+    let fixture = Fixture::new(&[
+        ("db.py", "# データベース接続の再試行回数とその待ち時間\nretries = 3\n"),
+        ("ui.py", "# 画面の配色\ncolor = 1\n"),
+    ]);
+    for question in ["データベース", "再試行", "接続を再試行する"] {
+        assert_eq!(fixture.find(question).await.first().map(String::as_str), Some("db.py:1-2"), "{question}");
+    }
+    assert_eq!(fixture.find("配色").await, ["ui.py:1-2"]);
+}
+
+#[tokio::test]
 async fn files_in_other_encodings_are_found_and_shown_as_text() {
     let fixture = Fixture::new(&[]);
     fs::write(fixture.path("latin.txt"), b"la carte du caf\xe9 d'\xe9t\xe9\n").unwrap();

@@ -1,8 +1,8 @@
 //! Words of texts and questions, as the index compares them: identifiers in their parts, without the words that every
-//! text has.
+//! text has. In scripts that are written without blanks, two characters that follow each other are a word.
 
-/// The longest part of an identifier, in bytes. What is longer is a digest or encoded data.
-const MAX_PART_BYTES: usize = 32;
+/// The longest part of an identifier, in characters. What is longer is a digest or encoded data.
+const MAX_PART_CHARS: usize = 32;
 
 /// The longest identifier that is a word of its own besides its parts, in bytes.
 const MAX_WHOLE_BYTES: usize = 64;
@@ -47,11 +47,53 @@ pub(crate) fn question_words(question: &str) -> Vec<String> {
     words
 }
 
-/// Appends an identifier in its parts, and as a whole where it has several.
+/// Appends an identifier by its runs of scripts with blanks and without.
 fn append_identifier(identifier: &str, words: &mut String) {
+    let mut rest = identifier;
+    while let Some(first) = rest.chars().next() {
+        let has_blanks = !is_unspaced(first);
+        let end = rest.find(|c| is_unspaced(c) == has_blanks).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        match has_blanks {
+            true => append_spaced(run, words),
+            false => append_pairs(run, words),
+        }
+        rest = after;
+    }
+}
+
+/// Reports whether a character is of a script whose words are not separated by blanks, or only together with their endings.
+fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        // Thai and Lao, Myanmar, Khmer
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        // Hangul
+        | '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' | '\u{ffa0}'..='\u{ffdc}'
+        // Kana
+        | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}'
+        // Han
+        | '\u{3005}'..='\u{3007}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Appends each two characters that follow each other, or the only one.
+fn append_pairs(run: &str, words: &mut String) {
+    let mut characters = run.chars();
+    let Some(mut previous) = characters.next() else { return };
+    if previous.len_utf8() == run.len() {
+        words.extend([previous, ' ']);
+    }
+    for c in characters {
+        words.extend([previous, c, ' ']);
+        previous = c;
+    }
+}
+
+/// Appends an identifier in its parts, and as a whole where it has several.
+fn append_spaced(identifier: &str, words: &mut String) {
     let (mut count, start) = (0, words.len());
     for part in parts(identifier) {
-        if part.len() > MAX_PART_BYTES {
+        if part.chars().count() > MAX_PART_CHARS {
             words.truncate(start);
             return;
         }
@@ -135,6 +177,14 @@ mod tests {
     }
 
     #[test]
+    fn scripts_without_blanks_have_pairs_of_characters() {
+        assert_eq!(words("データの接続"), ["デー", "ータ", "タの", "の接", "接続"]);
+        assert_eq!(words("値, set_接続先_Timeout"), ["値", "set", "接続", "続先", "timeout"]);
+        assert_eq!(words("재시도는 ลองใหม่"), ["재시", "시도", "도는", "ลอ", "อง", "งใ", "ให", "หม"]);
+        assert_eq!(words("производительность"), ["производительность"]);
+    }
+
+    #[test]
     fn what_says_nothing_is_no_word() {
         assert_eq!(words("Where is the retry of a request?"), ["retry", "request"]);
         assert_eq!(words("where is it"), Vec::<String>::new());
@@ -144,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_are_short_and_plain(text in "([a-zA-Z0-9_é ΣßÄ\n.-]{1,4}){0,30}") {
+        fn words_are_short_and_plain(text in "([a-zA-Z0-9_é ΣßÄ接デ\n.-]{1,4}){0,30}") {
             for word in words(&text) {
                 prop_assert!(word.len() > 1 && word.len() <= 3 * MAX_WHOLE_BYTES, "{word}");
                 prop_assert!(word.chars().all(|c| c != '"' && !c.is_whitespace()), "{word}");
