@@ -16,7 +16,7 @@ use crate::destinations::{Destinations, WebHost};
 use crate::key::KeyPress;
 use crate::launch::{BrowserProcess, LaunchedBrowser};
 use crate::marks;
-use crate::observation::Observation;
+use crate::observation::{LogEntry, Observation};
 use crate::protocol::{
     CallFunctionOn, CaptureScreenshot, Command, CreateIsolatedWorld, DispatchKey, DispatchMouse, Evaluate,
     Event, Focus, FrameTree, GetAccessibilityTree, GetContentQuads, GetFrameOwner, GetFrameTree,
@@ -91,6 +91,16 @@ pub enum BrowserError {
         url: String,
         /// Address to which it leads: words of the page's, and not for the model to take as others.
         to: String,
+    },
+    /// A page was not loaded; the browser is as it was. The log is the page's words, as in [`Observation`].
+    #[error("{reason}")]
+    NotLoaded {
+        /// For the model.
+        reason: String,
+        /// What was logged since the step before.
+        log: Vec<LogEntry>,
+        /// Older entries that were left out.
+        left_out: u64,
     },
     /// The browser is gone.
     #[error("The browser was closed: {0}. Launch it again to go on.")]
@@ -376,10 +386,11 @@ impl Browser {
         let history = self.call(&page, &GetNavigationHistory {}).await?;
         let shown = history.entries.into_iter().nth(history.current_index);
         let (url, title) = shown.map(|shown| (shown.url, shown.title)).unwrap_or_default();
-        let (viewport, is_loading, (log, left_out)) = {
-            let mut state = self.state();
-            (state.viewport, state.is_loading(), state.log.take())
+        let (viewport, is_loading) = {
+            let state = self.state();
+            (state.viewport, state.is_loading())
         };
+        let (log, left_out) = self.take_log(mask);
         Ok(Observation {
             url,
             title,
@@ -387,10 +398,16 @@ impl Browser {
             mouse: mouse.map(|(x, y)| (x.round() as u32, y.round() as u32)),
             screenshot,
             elements: elements.map(|elements| elements.lines.join("\n")),
-            log: log.iter().map(|entry| entry.shown(mask)).collect(),
+            log,
             left_out,
             is_loading,
         })
+    }
+
+    /// Takes what was logged since the last time, and the number of older entries that were left out.
+    fn take_log(&self, mask: &dyn SecretMask) -> (Vec<LogEntry>, u64) {
+        let (log, left_out) = self.state().log.take();
+        (log.iter().map(|entry| entry.shown(mask)).collect(), left_out)
     }
 
     /// Loads an address, and waits until it is there.
@@ -420,7 +437,11 @@ impl Browser {
             "net::ERR_TUNNEL_CONNECTION_FAILED" => " The proxy of roo-lsp got no connection to the host.",
             _ => "",
         };
-        Err(StepError::refused(format!("{shown} was not loaded: {reason}.{hint}")))
+        // The log may tell more, such as the status of an empty answer; it comes a moment later.
+        let _ = timeout(BUSY, self.settle(Instant::now())).await;
+        let (log, left_out) = self.take_log(mask);
+        let reason = format!("{shown} was not loaded: {reason}.{hint}");
+        Err(StepError::Refused(BrowserError::NotLoaded { reason, log, left_out }))
     }
 
     /// Waits until nothing changes any more, but not for long.

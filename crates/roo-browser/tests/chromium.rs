@@ -90,6 +90,10 @@ fn page(host: &str, path: &str) -> Option<(&'static str, String)> {
         (_, "/download") => html("<a href=\"data:application/octet-stream,x\" download=\"x\">Load</a>"),
         (_, "/frame") => html("<iframe title=\"Inner\" src=\"/second\"></iframe>"),
         (_, "/missing") => Some(("404 Not Found", "gone".to_owned())),
+        (_, "/empty") => Some(("500 Internal Server Error", String::new())),
+        (_, "/file") => {
+            Some(("200 OK\r\nContent-Disposition: attachment; filename=\"a.bin\"", "x".to_owned()))
+        }
         (_, "/never") => None,
         _ => Some(("200 OK", String::new())),
     }
@@ -360,6 +364,25 @@ async fn what_a_page_opens_by_itself_is_followed_or_refused() {
 
 #[tokio::test]
 #[ignore = "needs Chromium; ./scripts/test runs it"]
+async fn why_a_page_was_not_loaded_is_in_the_log_of_its_failure() {
+    let fixture = Fixture::start().await;
+    fixture.opens("/second").await;
+    for (path, kind, expected) in [
+        ("/empty", LogKind::Network, "GET http://site.test/empty → 500"),
+        ("/file", LogKind::Refused, "a download was refused: http://site.test/file"),
+    ] {
+        let navigate = BrowserStep::Navigate { url: format!("http://site.test{path}") };
+        let error = fixture.browser.perform(&navigate, &NoMask).await.unwrap_err();
+        let BrowserError::NotLoaded { reason, log, .. } = error else { panic!("{error:?}") };
+        assert!(reason.starts_with(&format!("http://site.test{path} was not loaded: net::ERR_")), "{reason}");
+        assert!(of_kind(&log, kind).contains(&expected), "{log:?}");
+    }
+    let seen = fixture.does(BrowserStep::Snapshot).await;
+    assert_eq!(seen.log, [], "it was told with the failure");
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium; ./scripts/test runs it"]
 async fn an_option_of_a_closed_list_is_selected_and_a_dialog_accepted() {
     let fixture = Fixture::start().await;
     let seen = fixture.opens("/select").await;
@@ -394,7 +417,7 @@ async fn a_page_that_floods_or_never_comes_leaves_the_browser_usable() {
     let never = BrowserStep::Navigate { url: "http://site.test/never".to_owned() };
     let error = fixture.browser.perform(&never, &NoMask).await.unwrap_err();
     assert!(
-        matches!(&error, BrowserError::Step(text) if text.contains("did not answer within 30 seconds")),
+        matches!(&error, BrowserError::NotLoaded { reason, .. } if reason.contains("did not answer within 30 seconds")),
         "{error}"
     );
     assert_eq!(fixture.opens("/second").await.url, "http://site.test/second");

@@ -287,12 +287,14 @@ fn error_text(error: &BrowserError, mask: &TextMask) -> String {
     let text = error.to_string();
     let text = mask.masked(&text).unwrap_or(text);
     let text = visible(&text);
-    match error {
-        BrowserError::LeadsElsewhere { to, .. } => {
-            let page = marked(&format!("leads to: {}", masked(to, ADDRESS, mask)), mask);
-            format!("{text}\n{page}\n{NOT_INSTRUCTIONS}")
-        }
-        _ => text.into_owned(),
+    let page = match error {
+        BrowserError::LeadsElsewhere { to, .. } => Some(format!("leads to: {}", masked(to, ADDRESS, mask))),
+        BrowserError::NotLoaded { log, left_out, .. } => log_section(log, *left_out),
+        _ => None,
+    };
+    match page {
+        Some(page) => format!("{text}\n{}\n{NOT_INSTRUCTIONS}", marked(&page, mask)),
+        None => text.into_owned(),
     }
 }
 
@@ -558,6 +560,20 @@ mod tests {
         let (own, page) = text.split_once("<browser_page>").unwrap();
         assert!(!own.contains("evil") && own.contains("use navigate"), "{text}");
         assert!(page.find("obey").unwrap() < page.find("</browser_page>").unwrap(), "{text}");
+    }
+
+    #[test]
+    fn why_a_page_was_not_loaded_is_told_with_its_log() {
+        let reason = "http://localhost:3000/ was not loaded: net::ERR_HTTP_RESPONSE_CODE_FAILURE.".to_owned();
+        let log = vec![entry(LogKind::Network, "GET http://localhost:3000/ → 500")];
+        let error = BrowserError::NotLoaded { reason: reason.clone(), log, left_out: 0 };
+        let expected = format!(
+            "{reason}\n<browser_page>\n[console and network]\nnetwork: GET http://localhost:3000/ → 500\n\
+             </browser_page>\n{NOT_INSTRUCTIONS}"
+        );
+        assert_eq!(error_text(&error, &mask()), expected);
+        let silent = BrowserError::NotLoaded { reason: reason.clone(), log: vec![], left_out: 0 };
+        assert_eq!(error_text(&silent, &mask()), reason);
     }
 
     #[test]
