@@ -732,7 +732,6 @@ impl Drop for UnlessDone<'_> {
     }
 }
 
-/// An input of the mouse.
 fn mouse_input(kind: &'static str, (x, y): (f64, f64), delta_y: f64) -> DispatchMouse {
     let is_click = matches!(kind, "mousePressed" | "mouseReleased");
     let (button, click_count) = if is_click { ("left", 1) } else { ("none", 0) };

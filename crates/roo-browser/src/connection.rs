@@ -132,7 +132,6 @@ impl Connection {
         connection
     }
 
-    /// Ends it.
     pub(crate) fn end(&self) {
         self.shared.end("the browser was closed");
     }

@@ -101,7 +101,6 @@ pub struct LaunchedBrowser {
     pub writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// Its process.
     pub process: Box<dyn BrowserProcess>,
 }
 

@@ -26,12 +26,9 @@ pub struct Observation {
     pub is_loading: bool,
 }
 
-/// Entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its kind.
     pub kind: LogKind,
-    /// Its text.
     pub text: String,
     /// Times that it came in a row.
     pub times: u64,

@@ -49,7 +49,6 @@ impl KeptEntry {
     }
 }
 
-/// The log.
 #[derive(Debug, Default)]
 pub(crate) struct PageLog {
     entries: VecDeque<KeptEntry>,

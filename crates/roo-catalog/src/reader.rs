@@ -16,7 +16,6 @@ pub enum InvalidCall {
         "The call of {tool} lacks the parameter '{parameter}'. Call it again with all required parameters."
     )]
     Missing {
-        /// The tool.
         tool: ToolName,
         /// Missing parameter.
         parameter: &'static str,
@@ -24,9 +23,7 @@ pub enum InvalidCall {
     /// A parameter has a value that the tool can't use.
     #[error("The parameter '{parameter}' of {tool} can't be used: {problem}")]
     Bad {
-        /// The tool.
         tool: ToolName,
-        /// The parameter.
         parameter: String,
         /// Problem with it.
         problem: String,

@@ -16,9 +16,7 @@ pub struct ServerResources {
 pub struct ListedResource {
     /// Its address; with placeholders (RFC 6570) in a pattern.
     pub uri: String,
-    /// Its name.
     pub name: String,
-    /// Description.
     pub description: Option<String>,
     /// True if it is a pattern of resources.
     pub is_pattern: bool,

@@ -48,7 +48,6 @@ pub enum Effect {
 /// Conditions for a tool to be of use in a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Needs {
-    /// Nothing.
     Nothing,
     /// A skill of the mode.
     Skills,
@@ -58,15 +57,12 @@ pub enum Needs {
     ServerTools,
     /// Tools of servers for which a request has no room.
     FurtherServerTools,
-    /// A resource of a server.
     ServerResources,
-    /// A language server.
     LanguageServer,
     /// A language server, or an editor that asks its own.
     CodeAnswers,
     /// A workspace folder, and settings that allow an index of its code.
     CodeIndex,
-    /// A browser.
     Browser,
     /// A profile that makes images.
     ImageGeneration,
@@ -128,7 +124,6 @@ pub struct Parameter {
 /// One tool.
 #[derive(Debug)]
 pub struct ToolSpec {
-    /// Its name.
     pub name: ToolName,
     /// Other names by which Roo and models call it.
     pub aliases: &'static [&'static str],

@@ -1,13 +1,11 @@
 //! Kinds of documents, and how they are told apart.
 
-/// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentKind {
     /// Jupyter notebook.
     Notebook,
     /// OpenDocument text or presentation.
     OpenDocument,
-    /// PDF.
     Pdf,
     /// PowerPoint presentation.
     Presentation,

@@ -40,7 +40,6 @@ pub enum ExtractError {
     /// The document is not what its name says, or is damaged.
     #[error("The {} can't be read: {reason}.", .kind.name())]
     Unreadable {
-        /// The kind.
         kind: DocumentKind,
         /// Reason, without a full stop.
         reason: String,
@@ -51,7 +50,6 @@ pub enum ExtractError {
     /// The process can't be run.
     #[error("The {} can't be read: its reader can't be started: {reason}.", .kind.name())]
     NotStarted {
-        /// The kind.
         kind: DocumentKind,
         /// Reason, without a full stop.
         reason: String,

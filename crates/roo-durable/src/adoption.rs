@@ -53,7 +53,6 @@ pub struct Adoption {
 /// A folder with work that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VanishedFolder {
-    /// Its path.
     pub path: PathBuf,
     /// The directory that it was; none where that is not known.
     pub identity: Option<DirectoryIdentity>,

@@ -28,7 +28,6 @@ pub struct Contents {
 /// Limits on all contents of a workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentLimits {
-    /// In bytes.
     pub bytes: u64,
     /// Time for which a content is kept after it was last written.
     pub age: Duration,

@@ -29,7 +29,6 @@ pub struct Record<E> {
     pub at: i64,
     /// Task of the event.
     pub task_id: TaskId,
-    /// Event.
     pub event: E,
 }
 

@@ -20,7 +20,6 @@ pub(super) struct Lines<R> {
     offset: u64,
 }
 
-/// A line of a log.
 pub(super) enum LogLine<'a> {
     /// A complete line, without its line end.
     Complete(&'a [u8]),

@@ -122,7 +122,6 @@ pub enum Damage {
     BadLine {
         /// Counted from 1.
         line: usize,
-        /// Problem.
         problem: String,
     },
     /// Records are missing, by their numbers.

@@ -15,7 +15,7 @@
 //! (`roo_engine::customization`, `roo_engine::intent_store`, the root crate), and what the values lead to. Apart from
 //! the settings, this crate gets texts and reads no files.
 
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod claude_code;
 pub mod config;

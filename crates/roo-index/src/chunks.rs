@@ -17,7 +17,6 @@ const FEW_LINES: usize = 6;
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk<'a> {
-    /// Its lines.
     pub(crate) lines: LineRange,
     /// Their text.
     pub(crate) text: &'a str,

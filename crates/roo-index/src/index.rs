@@ -68,11 +68,9 @@ pub struct Question {
 /// Part of a file that a question is about.
 #[derive(Clone, Debug)]
 pub struct FoundChunk {
-    /// The file.
     pub file: Resolved,
     /// Score, at most 1. It orders the results of one search and is not comparable to that of another.
     pub score: f64,
-    /// Its lines.
     pub lines: LineRange,
     /// Their text as it is now, secrets masked.
     pub text: String,
@@ -119,7 +117,6 @@ impl From<StoreError> for SearchError {
 /// State of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStatus {
-    /// Files in it.
     pub files: u64,
     /// Files that there are.
     pub total: u64,

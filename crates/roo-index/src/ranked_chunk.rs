@@ -12,7 +12,6 @@ pub(crate) struct KeptChunk {
     /// Path of the file below the root.
     pub(crate) path: String,
     pub(crate) lines: LineRange,
-    /// Of the file.
     pub(crate) file_digest: Digest,
     /// Of the chunk's text, as it was masked.
     pub(crate) digest: Digest,

@@ -26,7 +26,6 @@ pub struct LaunchedServer {
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// A directory of its own that it may write, and that is kept from one run to the next.
     pub cache: Option<PathBuf>,
-    /// Its process.
     pub process: Box<dyn ServerProcess>,
 }
 

@@ -27,7 +27,6 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// Severity.
     pub severity: Severity,
     /// Message on one line, with the code that the server gives it.
     pub message: String,

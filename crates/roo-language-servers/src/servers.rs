@@ -42,7 +42,6 @@ pub enum LanguageServerError {
     /// The server could not be started.
     #[error("The language server {server} can't be started: {reason}. Use search_files instead.")]
     NotStarted {
-        /// The server.
         server: &'static str,
         /// Reason, without a full stop.
         reason: String,
@@ -55,7 +54,6 @@ pub enum LanguageServerError {
     /// The server died.
     #[error("The language server {server} ended before it answered{}. Use search_files instead.", last_words(.reason))]
     Died {
-        /// The server.
         server: &'static str,
         /// The last line on standard error.
         reason: Option<String>,
@@ -70,16 +68,10 @@ pub enum LanguageServerError {
     Loading(&'static str),
     /// The server answered with an error.
     #[error("The language server {server} answered with an error: {reason}")]
-    Refused {
-        /// The server.
-        server: &'static str,
-        /// Its reason.
-        reason: String,
-    },
+    Refused { server: &'static str, reason: String },
     /// The server's answer is of no use.
     #[error("The language server {server} gives no answer that can be used: {reason}.")]
     Unusable {
-        /// The server.
         server: &'static str,
         /// Reason, without a full stop.
         reason: String,

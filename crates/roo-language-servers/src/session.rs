@@ -55,14 +55,12 @@ const TEXT: usize = 16 << 10;
 pub struct Document {
     /// Absolute path.
     pub path: PathBuf,
-    /// Text.
     pub text: Arc<str>,
 }
 
 /// A place in a document.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The document.
     pub document: Document,
     /// Byte offset in its text.
     pub offset: usize,
@@ -116,7 +114,6 @@ pub enum Answer {
 /// Answer of a server, with what it says of its knowledge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer.
     pub answer: Answer,
     /// True if the server had not read the whole project, so that something may be missing.
     pub is_loading: bool,

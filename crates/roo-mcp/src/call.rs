@@ -93,7 +93,6 @@ pub enum CallError {
     /// The server is not connected. Nothing was sent.
     #[error("MCP server `{server}` is not connected ({status}); nothing was sent")]
     NotConnected {
-        /// The server.
         server: String,
         /// Its state, with the reason.
         status: String,
@@ -101,7 +100,6 @@ pub enum CallError {
     /// The server has no such tool. Nothing was sent.
     #[error("MCP server `{server}` has no tool `{tool}`{}", known(.tools))]
     UnknownTool {
-        /// The server.
         server: String,
         /// The name.
         tool: String,
@@ -110,16 +108,10 @@ pub enum CallError {
     },
     /// The tool is switched off. Nothing was sent.
     #[error("the tool `{tool}` of MCP server `{server}` is switched off (`disabledTools` in mcp.json)")]
-    DisabledTool {
-        /// The server.
-        server: String,
-        /// The tool.
-        tool: String,
-    },
+    DisabledTool { server: String, tool: String },
     /// The server refused.
     #[error("MCP server `{server}` refused {operation}: {message} (code {code})")]
     Refused {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -135,7 +127,6 @@ pub enum CallError {
         if *.unexpected_answers { ", and it answered something that was not asked" } else { "" }
     )]
     Timeout {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -147,7 +138,6 @@ pub enum CallError {
     /// The caller gave it up. The server was told, and may have done it all the same.
     #[error("{operation} of MCP server `{server}` was cancelled; its effects are unknown")]
     Cancelled {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -155,7 +145,6 @@ pub enum CallError {
     /// The server wants another login, or another header. It did nothing.
     #[error("MCP server `{server}` did not do {operation}: {}{fault}", if matches!(.fault, ServerFault::NeedsLogin { .. }) { "it needs a login: " } else { "" })]
     Forbidden {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -167,7 +156,6 @@ pub enum CallError {
         "MCP server `{server}` did not do {operation}, as its session had expired. It is being connected again; repeat the request"
     )]
     SessionExpired {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -177,7 +165,6 @@ pub enum CallError {
         "{operation} of MCP server `{server}` was interrupted: {fault}. Its effects are unknown, and it was not repeated"
     )]
     Interrupted {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -189,7 +176,6 @@ pub enum CallError {
         "MCP server `{server}` answered {operation} with a message of more than {limit} MiB, which is not read; ask for less at once"
     )]
     Oversized {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
@@ -201,17 +187,14 @@ pub enum CallError {
         "MCP server `{server}` wants more for {operation}, and does not get it: {reason}. Its effects are unknown"
     )]
     Unfulfilled {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,
-        /// Reason.
         reason: String,
     },
     /// The answer is of another kind than asked for, or of one that is not supported.
     #[error("MCP server `{server}` answered {operation} with {what}")]
     Unsupported {
-        /// The server.
         server: String,
         /// Request.
         operation: Operation,

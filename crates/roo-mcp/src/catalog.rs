@@ -19,7 +19,6 @@ pub struct ServerCatalog {
     pub server_name: String,
     /// The server's own version.
     pub server_version: String,
-    /// The version of the protocol.
     pub protocol_version: String,
     /// The server's own description of its use. Untrusted.
     pub instructions: Option<String>,
@@ -27,11 +26,9 @@ pub struct ServerCatalog {
     pub tools: Vec<ToolDescription>,
     /// Tools that are not offered.
     pub rejected_tools: Vec<RejectedTool>,
-    /// Its resources.
     pub resources: Vec<Resource>,
     /// Patterns of further resources.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// Its prompts.
     pub prompts: Vec<Prompt>,
     /// True if it completes arguments of its prompts and patterns.
     pub completes_arguments: bool,
@@ -47,9 +44,7 @@ pub type Resource = ResourceLink;
 pub struct ResourceTemplate {
     /// An address with placeholders (RFC 6570).
     pub uri_template: String,
-    /// Its name.
     pub name: String,
-    /// Description.
     pub description: Option<String>,
     /// The type of the resources.
     pub mime_type: Option<String>,
@@ -58,22 +53,17 @@ pub struct ResourceTemplate {
 /// A prompt of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// Its name.
     pub name: String,
     /// A name for people.
     pub title: Option<String>,
     /// Purpose.
     pub description: Option<String>,
-    /// Arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// Its name.
     pub name: String,
-    /// Description.
     pub description: Option<String>,
     /// True if it must be given.
     pub required: bool,

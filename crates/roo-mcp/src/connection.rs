@@ -67,7 +67,6 @@ const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 /// A server and what belongs to the way to it.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// The server.
     pub server: ResolvedServer,
     /// Addresses that the owner of its configuration may name.
     pub policy: AddressPolicy,
@@ -123,7 +122,6 @@ struct Program {
     stderr: JoinHandle<()>,
 }
 
-/// Event of a session.
 pub(crate) enum SessionEvent {
     /// Lists are to be asked for again.
     Changed(Changed),
@@ -791,7 +789,6 @@ impl Connection {
         }
     }
 
-    /// Reads a resource.
     pub(crate) async fn read_resource(
         &self,
         uri: &str,
@@ -810,7 +807,6 @@ impl Connection {
         }
     }
 
-    /// Gets a prompt.
     pub(crate) async fn get_prompt(
         &self,
         name: &str,

@@ -19,7 +19,6 @@ const ALL_MEDIA: usize = 16 << 20;
 /// The longest address or name, in bytes.
 const NAME: usize = 8 << 10;
 
-/// Result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     /// True if the server calls it an error of the tool.
@@ -35,7 +34,6 @@ pub struct ToolResult {
 /// One part of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// A text.
     Text(String),
     /// A picture.
     Image(Media),
@@ -65,13 +63,10 @@ impl fmt::Debug for Media {
 /// A resource with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResourceContent {
-    /// A text.
     Text {
         /// Its address.
         uri: String,
-        /// Its type.
         mime_type: Option<String>,
-        /// The text.
         text: String,
     },
     /// Bytes.
@@ -88,18 +83,14 @@ pub enum ResourceContent {
 pub struct ResourceLink {
     /// Its address.
     pub uri: String,
-    /// Its name.
     pub name: String,
-    /// Description.
     pub description: Option<String>,
-    /// Its type.
     pub mime_type: Option<String>,
 }
 
 /// Parts that were left out of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
-    /// Parts.
     pub parts: usize,
     /// Bytes of text.
     pub text: usize,
@@ -111,7 +102,6 @@ pub struct Omitted {
     pub undecodable: usize,
 }
 
-/// A message of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptMessage {
     /// In whose name.

@@ -63,14 +63,12 @@ pub enum Answer {
     Declined,
 }
 
-/// A field of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormField {
     /// Its name in the answer.
     pub name: String,
     /// A name for people.
     pub title: Option<String>,
-    /// Description.
     pub description: Option<String>,
     /// True if it can't be left out.
     pub required: bool,
@@ -83,7 +81,6 @@ pub struct FormField {
 /// What fits into a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
-    /// Text.
     Text {
         /// The least and the greatest number of characters.
         length: (Option<u32>, Option<u32>),

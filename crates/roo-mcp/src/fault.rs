@@ -69,7 +69,6 @@ pub enum ServerFault {
         shell_word(.server), .last.as_ref().map(|reason| format!("; the last login is over: {reason}")).unwrap_or_default()
     )]
     NeedsLogin {
-        /// The server.
         server: String,
         /// What became of the last login, if there was one.
         last: Option<String>,
@@ -90,7 +89,6 @@ pub enum ServerFault {
         "its login does not permit this; log in again with `roo-lsp mcp login {} --scope '{scopes}'`", shell_word(.server)
     )]
     Scope {
-        /// The server.
         server: String,
         /// The scopes that it wants, separated by spaces.
         scopes: String,
@@ -107,7 +105,6 @@ pub enum ServerFault {
     /// It answers with an error of HTTP.
     #[error("it can't be reached: HTTP {status}{}", reason(.body))]
     Http {
-        /// The status.
         status: u16,
         /// The text that came with it, cut where it is long.
         body: String,

@@ -35,7 +35,6 @@ const SHUTDOWN: Duration = Duration::from_secs(15);
 /// A server as it is to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredServer {
-    /// Its name.
     pub name: String,
     /// State that it is to have.
     pub state: DesiredState,

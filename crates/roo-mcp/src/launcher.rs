@@ -44,7 +44,6 @@ pub struct LaunchedServer {
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// Its process.
     pub process: Box<dyn ServerProcess>,
 }
 

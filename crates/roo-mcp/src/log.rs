@@ -14,7 +14,6 @@ pub struct ServerLog {
     lines: Arc<Mutex<VecDeque<LogLine>>>,
 }
 
-/// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     /// Source of the line.

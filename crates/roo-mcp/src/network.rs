@@ -39,7 +39,6 @@ pub enum RefusedAddress {
     Rebound {
         /// The name.
         host: String,
-        /// The address.
         address: String,
         /// Kind of the address.
         class: AddressClass,

@@ -38,14 +38,12 @@ pub struct Sampling {
 pub struct SampledMessage {
     /// True if the server presents it as a model's words.
     pub by_model: bool,
-    /// Text.
     pub text: String,
 }
 
 /// Answer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
-    /// Text.
     pub text: String,
     /// Name of the model.
     pub model: String,

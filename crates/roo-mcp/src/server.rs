@@ -117,7 +117,6 @@ enum Over {
     Cancelled,
     /// It is to start over.
     Restart(oneshot::Sender<()>),
-    /// It failed.
     Failed(ServerFault),
 }
 

@@ -48,9 +48,7 @@ impl HubServices {
 /// Name and version that the client tells servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 

@@ -23,7 +23,6 @@ pub const LINGER: Duration = Duration::from_millis(50);
 /// Time that the kernel may take to end a killed process; one in an unanswered system call takes longer.
 pub const REAP: Duration = Duration::from_secs(2);
 
-/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// With this exit code.

@@ -5,7 +5,7 @@
 //! `roo_engine::engine::event` and are projected onto [`event::Event`].
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod approval;
 pub mod changes;

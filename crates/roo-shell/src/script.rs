@@ -74,7 +74,6 @@ pub struct Command {
 pub struct Word {
     /// Byte range in the line.
     pub range: Range<usize>,
-    /// Value.
     pub value: Value,
     /// Visible text, quotes removed. The value, where that is known.
     pub visible: String,
@@ -95,11 +94,9 @@ impl Word {
 pub struct Redirect {
     /// The file descriptor before the operator, as it is written.
     pub descriptor: String,
-    /// The operator.
     pub operator: String,
     /// The file, descriptor, text, or delimiter after the operator; none where it closes.
     pub target: Option<Word>,
-    /// The document of `<<`.
     pub document: Option<Document>,
 }
 

@@ -56,7 +56,6 @@ struct Pending {
     tabs: bool,
 }
 
-/// End of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListEnd {
     Line,

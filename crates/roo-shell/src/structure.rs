@@ -37,7 +37,6 @@ pub struct Item {
 /// A command of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Body.
     pub body: Body,
     /// Redirections.
     pub redirects: Vec<Redirect>,
@@ -54,7 +53,6 @@ pub enum Body {
     Group(List),
     /// `for name in words; do …; done`
     For {
-        /// The variable.
         variable: String,
         /// Words that it iterates over.
         words: Vec<Word>,
@@ -102,7 +100,6 @@ pub struct Assignment {
 pub struct Redirect {
     /// The file descriptor before the operator, as it is written.
     pub descriptor: String,
-    /// The operator.
     pub operator: &'static str,
     /// The file, descriptor or delimiter behind it.
     pub target: Word,
@@ -110,12 +107,10 @@ pub struct Redirect {
     pub document: Option<usize>,
 }
 
-/// A word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// Byte range in the line.
     pub range: Range<usize>,
-    /// Parts.
     pub parts: Vec<Part>,
 }
 
@@ -128,7 +123,6 @@ pub enum Part {
     Wildcard(char),
     /// `$name` or `${name}`
     Variable {
-        /// The name.
         name: String,
         /// True if it stands within double quotes, and so never falls apart.
         quoted: bool,

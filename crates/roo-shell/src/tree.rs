@@ -203,7 +203,6 @@ fn is_same(one: &Redirect, two: &structure::Redirect, document: Option<&Document
         && documents
 }
 
-/// Context of a node.
 #[derive(Clone)]
 struct NodeContext {
     ways: Vec<Way>,

@@ -16,7 +16,6 @@ const PARTS: usize = 8;
 /// A definition of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its name.
     pub name: String,
     /// Names of the definitions around it, the outermost first.
     pub around: Vec<String>,

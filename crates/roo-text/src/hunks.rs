@@ -33,7 +33,6 @@ pub enum HunkChoice<'a> {
 /// A text that some hunks were applied to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedHunks {
-    /// The text.
     pub text: String,
     /// For each hunk, where the lines begin that the text holds for it, counted from 0.
     pub lines: Vec<usize>,

@@ -31,7 +31,6 @@ pub struct IndentedBlock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("There is no line {line}: the file has {count} lines.")]
 pub struct NoSuchLine {
-    /// The line.
     pub line: usize,
     /// Number of lines.
     pub count: usize,

@@ -21,7 +21,6 @@ const MAX_STEPS: usize = 4_000_000;
 /// The lines that come closest to what was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Lines.
     pub lines: LineRange,
     /// Similarity in percent; 100 only when nothing but blanks differs.
     pub percent: u8,

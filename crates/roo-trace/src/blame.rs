@@ -44,7 +44,6 @@ pub struct Attribution {
     pub intent: Option<String>,
     /// The intent's name.
     pub intent_name: Option<String>,
-    /// The task.
     pub task: String,
     /// The request.
     pub urid: String,

@@ -95,7 +95,6 @@ pub enum Damage {
     BadLine {
         /// Number of the file.
         segment: u64,
-        /// Offset.
         offset: u64,
     },
     /// Records are missing at the end.
@@ -116,7 +115,6 @@ pub enum Damage {
 pub struct RecordPosition {
     /// Its number.
     pub seq: u64,
-    /// Its hash.
     pub hash: Digest,
 }
 

@@ -66,7 +66,6 @@ pub enum Author {
     Ai,
     /// A model, and its user changed it before it was accepted.
     Mixed,
-    /// Unknown.
     #[serde(other)]
     Unknown,
 }
@@ -293,15 +292,12 @@ impl FileChange {
 pub struct Entry {
     /// Time, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// Outcome.
     pub outcome: Outcome,
     /// The tool's name.
     pub tool_call: String,
-    /// The call.
     pub tool_call_id: ToolCallId,
     /// The task of the call.
     pub task: TaskId,
-    /// The parent task.
     pub parent_task: Option<TaskId>,
     /// The request.
     pub urid: Urid,
@@ -589,9 +585,7 @@ pub struct Vcs {
 /// The program that wrote a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// Its version.
     #[serde(default)]
     pub version: String,
 }
@@ -687,7 +681,6 @@ pub struct Own {
     /// The intent that the server had bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_id: Option<String>,
-    /// Its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_name: Option<String>,
     /// Of its definition.
@@ -705,10 +698,8 @@ pub struct Own {
     /// The request.
     #[serde(default)]
     pub urid: String,
-    /// The task.
     #[serde(default)]
     pub task: String,
-    /// The parent task.
     #[serde(default)]
     pub parent_task: Option<String>,
     /// The mode's slug.
@@ -720,7 +711,6 @@ pub struct Own {
     /// The tool's name.
     #[serde(default)]
     pub tool_call: String,
-    /// The call.
     #[serde(default)]
     pub tool_call_id: String,
     /// Reason why it was allowed or refused.
@@ -738,7 +728,6 @@ pub struct Own {
     /// The sandbox level of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// Outcome.
     pub outcome: Outcome,
     /// Prompt of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]

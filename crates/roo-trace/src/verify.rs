@@ -114,7 +114,6 @@ pub struct Report {
     pub key: Option<String>,
     /// The newest record that ever existed.
     pub newest: u64,
-    /// The original.
     pub original: CheckedFile,
     /// The copy, where one is or should be.
     pub copy: Option<CheckedFile>,

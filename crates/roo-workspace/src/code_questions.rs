@@ -12,7 +12,6 @@ use roo_text::position::{Encoding, Positions};
 /// What an editor's language servers know.
 #[derive(Clone, Debug)]
 pub struct EditorAnswer {
-    /// The editor.
     pub editor: EditorId,
     /// Unit of its positions.
     pub encoding: Encoding,

@@ -19,7 +19,6 @@ use super::resolver::{Location, Resolved};
 pub enum FoundKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A link, or something special.
     Other,

@@ -79,7 +79,6 @@ pub trait Editor: Send + Sync {
 /// Purpose for which the text of a file is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePurpose {
-    /// It is read.
     Read,
     /// It is about to be written.
     Write,

@@ -53,11 +53,9 @@ pub struct Diagnostic {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// Severity.
     pub severity: Severity,
     /// Program that reported it.
     pub source: Option<String>,
-    /// Message.
     pub message: String,
 }
 
@@ -77,9 +75,7 @@ pub struct FileReport {
 pub struct FileProblems {
     /// The file, as [`Resolved::display`].
     pub path: String,
-    /// Errors.
     pub errors: usize,
-    /// Warnings.
     pub warnings: usize,
 }
 

@@ -70,7 +70,6 @@ impl VisitedFile<'_> {
         self.path
     }
 
-    /// Its place.
     pub fn place(&self) -> Resolved {
         self.visit.top.below(self.path)
     }

@@ -44,7 +44,6 @@ impl ImageType {
         })
     }
 
-    /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",

@@ -30,14 +30,12 @@ pub enum FileEdit {
     Create {
         /// The file, which must not exist.
         file: Resolved,
-        /// Its text.
         text: String,
         /// The encoding that it gets on disk.
         encoding: TextEncoding,
     },
     /// Changes a file's text.
     Update {
-        /// The file.
         file: Resolved,
         /// Its current text.
         before: String,
@@ -46,7 +44,6 @@ pub enum FileEdit {
     },
     /// Deletes a file.
     Delete {
-        /// The file.
         file: Resolved,
         /// Its current text.
         before: String,
@@ -138,7 +135,6 @@ impl FileEdit {
 /// Edit of a file that is no text, or becomes none or text again, in a multi-file edit: its bytes are replaced, whatever they are.
 #[derive(Clone, Debug)]
 pub struct BytesEdit {
-    /// The file.
     pub file: Resolved,
     /// Its current bytes; none where it must not exist.
     pub before: Option<Arc<[u8]>>,

@@ -20,7 +20,6 @@ use roo_protocol::ids::Digest;
 pub enum PathEntry {
     /// A file or nothing, below real or missing directories.
     Plain,
-    /// A directory.
     Directory,
     /// A symbolic link to this.
     Link(Vec<u8>),
@@ -28,7 +27,6 @@ pub enum PathEntry {
     Below(PathBuf),
 }
 
-/// A file or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileOrLink {
     /// A file with these bytes.

@@ -17,7 +17,6 @@ use super::resolver::Resolved;
 pub struct WalkEntry {
     /// Below the directory, `/` between names.
     pub path: String,
-    /// Kind.
     pub kind: FoundKind,
     /// Never ignored.
     pub access: ReadAccess,

@@ -5,7 +5,6 @@ use roo_text::blocks::Block;
 use roo_text::patch::{self, Hunk, Mark, Patch, PatchOf};
 use super::apply_diff::edit_input;
 
-/// Applies a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyPatch {
     /// As the model wrote it.

@@ -7,7 +7,6 @@ use roo_protocol::event::Suggestion;
 /// Asks the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskFollowupQuestion {
-    /// The question.
     pub question: String,
     /// Suggested answers; may be empty when a model left them out.
     pub suggestions: Vec<Suggestion>,

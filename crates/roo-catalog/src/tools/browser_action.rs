@@ -13,13 +13,11 @@ const TEXT: usize = 10_000;
 /// Does a step in the task's browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserAction {
-    /// The step.
     pub step: BrowserStep,
     /// True if the next dialog of the page that asks something is accepted.
     pub accepts_dialog: bool,
 }
 
-/// Step in a browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BrowserStep {
     /// Starts the browser, at an address.
@@ -32,13 +30,11 @@ pub enum BrowserStep {
         /// As the model wrote it.
         url: String,
     },
-    /// Clicks.
     Click(BrowserTarget),
     /// Moves the mouse there.
     Hover(BrowserTarget),
     /// Types a text.
     Type {
-        /// The text.
         text: String,
         /// The place that is clicked before; none where the focus is.
         into: Option<BrowserTarget>,

@@ -47,7 +47,6 @@ impl SymbolAt {
 /// Finds the references of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FindReferences {
-    /// The symbol.
     pub symbol: SymbolAt,
     /// Number of lines of the result to skip.
     pub offset: usize,

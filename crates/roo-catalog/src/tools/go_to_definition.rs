@@ -6,7 +6,6 @@ use super::find_references::SymbolAt;
 /// Finds the definition of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoToDefinition {
-    /// The symbol.
     pub symbol: SymbolAt,
 }
 

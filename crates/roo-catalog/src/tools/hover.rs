@@ -6,7 +6,6 @@ use super::find_references::SymbolAt;
 /// Tells what is known of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hover {
-    /// The symbol.
     pub symbol: SymbolAt,
 }
 

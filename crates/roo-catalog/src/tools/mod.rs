@@ -99,7 +99,6 @@ impl ToolName {
 }
 
 impl Invocation {
-    /// The tool.
     pub fn tool(&self) -> ToolName {
         fn name<T: Declaration>(_: &T) -> ToolName {
             T::SPEC.name

@@ -6,7 +6,6 @@ use roo_protocol::ids::CommandId;
 /// Seconds to wait for a pattern or a port where the call doesn't say.
 const READY: u64 = 30;
 
-/// Reads the output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommandOutput {
     /// The command. When none, the only one that runs in the background if there is something to wait for, else all.

@@ -30,7 +30,6 @@ impl ReadRequest {
     }
 }
 
-/// Reads files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
     /// At least one.

@@ -3,12 +3,9 @@
 use super::find_references::SymbolAt;
 use super::prelude::*;
 
-/// Renames a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenameSymbol {
-    /// The symbol.
     pub symbol: SymbolAt,
-    /// Its new name.
     pub new_name: String,
 }
 

@@ -7,7 +7,6 @@ use roo_protocol::ids::CommandId;
 /// Types at the terminal of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendCommandInput {
-    /// The command.
     pub command: CommandId,
     /// Text to type; may be empty.
     pub input: String,
@@ -18,7 +17,6 @@ pub struct SendCommandInput {
 /// Keys of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKey {
-    /// None.
     None,
     /// Enter, which ends a line.
     Enter,
@@ -26,9 +24,7 @@ pub enum CommandKey {
     CtrlC,
     /// Ctrl-D, which ends the input.
     CtrlD,
-    /// Tab.
     Tab,
-    /// Escape.
     Escape,
     /// The arrow up.
     Up,

@@ -5,7 +5,6 @@ use super::prelude::*;
 /// Loads a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// Its name.
     pub name: String,
     /// Text that the skill is to be used on.
     pub arguments: Option<String>,

@@ -7,7 +7,6 @@ use super::read_command_output::command_id;
 /// Ends a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopCommand {
-    /// The command.
     pub command: CommandId,
 }
 

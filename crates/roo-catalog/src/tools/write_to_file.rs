@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 
-/// Writes a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteToFile {
     /// As the model wrote it.

@@ -45,7 +45,6 @@ pub struct Expiry {
 /// A client as an authorization server knows it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OAuthClient {
-    /// Its id.
     pub id: String,
     /// Its secret, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

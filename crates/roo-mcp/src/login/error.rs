@@ -21,11 +21,9 @@ pub enum LoginError {
     Named {
         /// Who names it.
         owner: String,
-        /// What it is for.
         what: &'static str,
         /// The address, without a query.
         address: String,
-        /// Reason.
         reason: String,
     },
     /// Nothing answers.
@@ -33,7 +31,6 @@ pub enum LoginError {
     Unreachable {
         /// Host and port.
         host: String,
-        /// Reason.
         reason: String,
     },
     /// The server lets everybody in, and names nobody to log in at.
@@ -44,7 +41,6 @@ pub enum LoginError {
     NoMetadata {
         /// Where it was looked for.
         address: String,
-        /// Of what.
         what: &'static str,
     },
     /// The metadata are of another server.
@@ -54,7 +50,6 @@ pub enum LoginError {
     WrongResource {
         /// The server that the metadata are of.
         named: String,
-        /// The server.
         server: String,
     },
     /// The metadata are of another authorization server.
@@ -96,7 +91,6 @@ pub enum LoginError {
     Registration {
         /// The authorization server.
         issuer: String,
-        /// Reason.
         reason: String,
     },
     /// The port for the answer can't be used.
@@ -116,7 +110,6 @@ pub enum LoginError {
     NoToken {
         /// Host and port.
         host: String,
-        /// Reason.
         reason: String,
     },
     /// The system has no random numbers.

@@ -33,7 +33,6 @@ const CONSENT: Duration = Duration::from_secs(10 * 60);
 
 /// What a login is to be for.
 pub struct LoginRequest {
-    /// The server.
     pub server: ResolvedRemote,
     /// True if it is of the older transport: its address gives a stream of events, and takes no requests.
     pub sse: bool,

@@ -18,7 +18,6 @@ pub(super) enum Token<'a> {
     Tag(Tag<'a>),
 }
 
-/// A tag.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag<'a> {
     /// As sent.

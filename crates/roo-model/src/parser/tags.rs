@@ -32,7 +32,6 @@ pub(super) enum Markup {
     Withheld,
     /// Withheld text, read again as calls.
     Again,
-    /// Text.
     Text,
 }
 
@@ -670,7 +669,6 @@ struct Head {
     form: CallSyntax,
 }
 
-/// Syntax of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallSyntax {
     /// `<read_file>` with `<path>`.

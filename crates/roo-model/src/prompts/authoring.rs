@@ -16,9 +16,7 @@ pub const OVERRIDE_LIMIT: usize = 256 * 1024;
 /// A document that says what the prompt must hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Specification<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its text.
     pub text: &'a str,
 }
 

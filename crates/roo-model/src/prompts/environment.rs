@@ -29,7 +29,6 @@ const COMMAND_LINE: usize = 200;
 /// The facts. Paths are relative to their root where there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Environment<'a> {
-    /// Files that are open.
     pub open_files: &'a [String],
     /// The file that has the user's attention.
     pub active_file: Option<ActiveFile<'a>>,
@@ -66,7 +65,6 @@ pub struct Environment<'a> {
 /// A command that runs in the background.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandStatus {
-    /// Its id.
     pub id: CommandId,
     /// The command line.
     pub line: String,
@@ -79,7 +77,6 @@ pub struct CommandStatus {
 /// The file that has the user's attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveFile<'a> {
-    /// Its path.
     pub path: &'a str,
     /// The 1-based line of the cursor.
     pub cursor: Option<usize>,
@@ -90,11 +87,8 @@ pub struct ActiveFile<'a> {
 /// Diagnostics of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problems<'a> {
-    /// Its path.
     pub path: &'a str,
-    /// Errors.
     pub errors: usize,
-    /// Warnings.
     pub warnings: usize,
     /// The first errors in words, of a file that the task has read or changed.
     pub messages: &'a [String],

@@ -8,7 +8,6 @@ use roo_formats::modes::{Mode, Modes};
 /// Input of a system prompt. Nothing here changes while a task runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemInput<'a> {
-    /// The mode.
     pub mode: &'a Mode,
     /// All modes, for the hierarchy.
     pub modes: &'a Modes,
@@ -18,9 +17,7 @@ pub struct SystemInput<'a> {
     /// not available. The tool for skills is available where there are skills, that for delegation
     /// where one of the mode's targets is among `modes`.
     pub tools: &'a [ToolName],
-    /// The tools of servers.
     pub server_tools: &'a [Arc<ServerTool>],
-    /// The resources of servers.
     pub server_resources: &'a [ServerResources],
     /// The skills of this mode.
     pub skills: &'a [SkillEntry<'a>],
@@ -59,7 +56,6 @@ pub struct RuleText<'a> {
 /// A skill that can be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkillEntry<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Purpose.
     pub description: &'a str,

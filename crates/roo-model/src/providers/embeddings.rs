@@ -22,7 +22,6 @@ pub struct Embeddings {
     model: String,
 }
 
-/// An answer.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Embedding>,

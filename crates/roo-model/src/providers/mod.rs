@@ -65,7 +65,6 @@ use roo_protocol::task::Usage;
 pub enum Item {
     /// Message of the user, or of the server on the user's side.
     User {
-        /// Text.
         text: String,
         /// Images as data URLs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -170,10 +169,7 @@ impl From<Vec<Item>> for Items {
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum AssistantBlock {
     /// Visible text.
-    Text {
-        /// The text.
-        text: String,
-    },
+    Text { text: String },
     /// Thinking, to be sent back unchanged to the provider that made it.
     Thinking {
         /// Text that may be shown.
@@ -185,17 +181,13 @@ pub enum AssistantBlock {
         origin: String,
     },
     /// A tool call.
-    Call {
-        /// The call.
-        call: ToolCall,
-    },
+    Call { call: ToolCall },
 }
 
 /// The one result of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// The call.
     pub call_id: ToolCallId,
     /// Its name as sent, for wire formats and the XML protocol's header.
     pub name: String,

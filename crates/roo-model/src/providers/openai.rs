@@ -22,7 +22,6 @@ use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{ModelVersion, Price, Reasoning};
 use roo_protocol::task::Usage;
 
-/// Chat Completions.
 pub(super) struct ChatCompletions;
 
 impl HttpFormat for ChatCompletions {

@@ -40,7 +40,6 @@ pub struct CommitOutcome {
 /// A change that did not reach the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithheldChange {
-    /// The change.
     pub change: Change,
     /// Reason why it did not.
     pub why: Withheld,

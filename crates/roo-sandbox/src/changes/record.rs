@@ -12,7 +12,6 @@ const TICK: Duration = Duration::from_millis(20);
 pub enum Kind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link.
     Link,
@@ -44,7 +43,6 @@ impl Fingerprint {
 /// State of a file, before or after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Kind.
     pub kind: Kind,
     /// Its permissions, where they are known.
     pub mode: Option<u32>,

@@ -55,9 +55,7 @@ pub enum UndoOutcome {
 /// A change and what came of undoing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoResult {
-    /// The change.
     pub change: Change,
-    /// Outcome.
     pub outcome: UndoOutcome,
 }
 

@@ -13,7 +13,6 @@ pub enum AddressClass {
     ThisMachine,
     /// Metadata of a cloud provider, which hands out credentials.
     Metadata,
-    /// Link-local.
     LinkLocal,
     /// A private network (RFC 1918, RFC 4193).
     Private,

@@ -17,9 +17,7 @@ const REPORTED: usize = 1000;
 pub struct EgressDecision {
     /// The host that the command asked for.
     pub host: Host,
-    /// The port.
     pub port: u16,
-    /// The verdict.
     pub verdict: Verdict,
     /// The reason of the verdict.
     pub reason: Reason,

@@ -88,7 +88,6 @@ impl fmt::Display for Host {
 /// The host and port that a command asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
-    /// The host.
     pub host: Host,
     /// The port, from 1.
     pub port: u16,

@@ -297,12 +297,7 @@ pub enum Reason {
     /// The name stands for something that is closed unless a rule names it.
     ClosedName(AddressClass),
     /// It is, or resolves to, an address that is closed unless a rule names it.
-    ClosedAddress {
-        /// The address.
-        address: IpAddr,
-        /// Its class.
-        class: AddressClass,
-    },
+    ClosedAddress { address: IpAddr, class: AddressClass },
 }
 
 impl fmt::Display for Reason {

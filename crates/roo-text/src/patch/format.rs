@@ -31,7 +31,6 @@ pub struct FilePatch {
     pub path: String,
     /// The line of its header in the patch, from 1.
     pub line: usize,
-    /// Change.
     pub change: PatchOf,
 }
 

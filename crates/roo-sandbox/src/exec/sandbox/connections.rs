@@ -225,7 +225,6 @@ impl Connection {
         fcntl_getfl(&self.socket).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
     }
 
-    /// Makes it.
     pub(super) fn make(&self) -> Result<(), Errno> {
         let length = libc::socklen_t::try_from(self.address.len()).map_err(|_| Errno::INVAL)?;
         // SAFETY: the address is so long, and the kernel only reads it.

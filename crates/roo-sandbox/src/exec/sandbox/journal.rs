@@ -54,7 +54,6 @@ pub struct BeforeImage {
     pub keeps_content: bool,
 }
 
-/// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum JournalLine {

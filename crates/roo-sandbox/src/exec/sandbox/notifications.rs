@@ -47,14 +47,12 @@ pub(super) struct Listener {
     pub keeps_calls: bool,
 }
 
-/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallAnswer {
     /// The kernel carries it out.
     Continue,
     /// It has been carried out, and gives this.
     Done(i64),
-    /// It fails.
     Fail(Errno),
     /// Another thread answers it.
     Later,
