@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use crate::support::client::DEADLINE;
 use crate::support::model_server::{
     Answer, ModelServer, Step, anthropic, anthropic_call, anthropic_text, anthropic_thinking, base_url,
     gemini, gemini_call, gemini_text, gemini_thinking, openai, openai_call, openai_text, openai_thinking,
@@ -1209,7 +1210,7 @@ mod http {
             assert_eq!(error.kind, ModelErrorKind::TimedOut, "{error}");
             assert!(error.message.contains(field), "{error}");
             assert!(begin.elapsed() >= Duration::from_secs(1));
-            timeout(Duration::from_secs(5), gone.notified()).await.expect("the connection is closed");
+            timeout(DEADLINE, gone.notified()).await.expect("the connection is closed");
         };
         tokio::join!(
             check(Answer::default(), "firstByteSec"),
@@ -1266,7 +1267,7 @@ mod http {
                 stream.next().await.unwrap().unwrap();
             }
             drop(stream);
-            timeout(Duration::from_millis(500), gone.notified()).await.expect(name);
+            timeout(DEADLINE, gone.notified()).await.expect(name);
         }
     }
 

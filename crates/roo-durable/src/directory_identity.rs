@@ -48,8 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// More than the clock of a file system takes for a step.
-    const MAX_CLOCK_STEP: Duration = Duration::from_secs(1);
+    /// Much more than the clock of a file system takes for a step.
+    const DEADLINE: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_new_directory_is_another_one_though_it_has_the_inode_of_a_removed_one() {
@@ -68,7 +68,7 @@ mod tests {
             if new.created.is_none() || !trusted.is_same(new) {
                 break;
             }
-            assert!(begun.elapsed() < MAX_CLOCK_STEP, "{trusted:?} {new:?}");
+            assert!(begun.elapsed() < DEADLINE, "{trusted:?} {new:?}");
         }
     }
 

@@ -18,6 +18,9 @@ use tower_lsp::{Client, LanguageServer, LspService};
 use super::*;
 use roo_language_servers::message_frames::Frame;
 
+/// Nothing here takes longer, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 struct Backend {
     client: Client,
     version: AtomicI32,
@@ -179,7 +182,7 @@ impl Peer {
     }
 
     async fn read(&mut self) -> Value {
-        let frame = tokio::time::timeout(Duration::from_secs(20), self.input.next());
+        let frame = tokio::time::timeout(PATIENCE, self.input.next());
         match frame.await.expect("nothing came").unwrap() {
             Some(Frame::Body(body)) => serde_json::from_slice(&body).unwrap(),
             other => panic!("{other:?}"),
@@ -199,7 +202,7 @@ impl Peer {
     }
 
     async fn ending(self) -> IntakeEnd {
-        tokio::time::timeout(Duration::from_secs(5), self.server).await.expect("it goes on").unwrap()
+        tokio::time::timeout(PATIENCE, self.server).await.expect("it goes on").unwrap()
     }
 }
 

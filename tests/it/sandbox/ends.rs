@@ -11,9 +11,6 @@ use tokio::sync::mpsc;
 use super::*;
 use roo_sandbox::exec::sandbox::{LeftRunning, Limits};
 
-/// How long processes may take to be gone.
-const SOON: Duration = Duration::from_secs(2);
-
 /// A command in the background, whose output can be waited for.
 pub(super) struct Background {
     pub task: tokio::task::JoinHandle<Result<(Status, LeftRunning), ExecError>>,
@@ -63,7 +60,7 @@ pub(super) fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
 
 /// Waits for the end of all of these, and says which go on, and how.
 pub(super) fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<String> {
-    let until = Instant::now() + SOON;
+    let until = Instant::now() + PATIENCE;
     let lives = |process: &OwnedFd| {
         let left = until.saturating_duration_since(Instant::now());
         let left =
@@ -116,7 +113,7 @@ pub(super) fn mark() -> String {
 /// Waits until no process has the mark any more, and says which go on. What is being started while
 /// others are looked at is found the next time.
 fn survivors_of(mark: &str) -> Vec<String> {
-    let until = Instant::now() + SOON;
+    let until = Instant::now() + PATIENCE;
     loop {
         let processes = marked(mark);
         if processes.is_empty() || Instant::now() > until {
@@ -328,10 +325,9 @@ async fn commands_that_hang_are_ended_with_what_they_printed() {
         ("exec 1>&- 2>&-; sleep 1000", ""),
     ] {
         let command = Command { timeout: Some(Duration::from_millis(700)), ..fixture.command(line) };
-        let begun = Instant::now();
-        let found = fixture.run(&command, &fixture.confinement()).await.unwrap();
-        assert_eq!(found, (Status::TimedOut, output.to_owned()), "{line}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{line}: {:?}", begun.elapsed());
+        let confinement = fixture.confinement();
+        let found = tokio::time::timeout(PATIENCE, fixture.run(&command, &confinement)).await;
+        assert_eq!(found.expect("it ends").unwrap(), (Status::TimedOut, output.to_owned()), "{line}");
     }
     // What waits for input is at its end at once.
     for line in ["cat", "read answer", "python3 -c 'import sys; sys.stdin.read()'", "exec 1>&- 2>&-; exit 3"]
@@ -342,13 +338,12 @@ async fn commands_that_hang_are_ended_with_what_they_printed() {
 }
 
 #[tokio::test]
-async fn an_end_is_noticed_at_once_and_leaves_no_one_behind() {
+async fn an_end_is_noticed_while_others_hold_the_output_and_leaves_no_one_behind() {
     let fixture = Fixture::new().await;
-    let begun = Instant::now();
     // The background process holds the output open.
-    let (status, output) = fixture.sh("sleep 1000 & seq 1 200; exit 3").await;
+    let run = fixture.sh("sleep 1000 & seq 1 200; exit 3");
+    let (status, output) = tokio::time::timeout(PATIENCE, run).await.expect("it ends");
     assert_eq!((status, output.lines().count()), (Status::Code(3), 200));
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 /// DOS-08.
@@ -390,10 +385,9 @@ async fn a_flood_of_output_can_be_cancelled() {
     for line in ["yes flood", "cat /dev/urandom", "while :; do printf 'flood\\r'; done"] {
         let mut background = Background::start(&fixture, fixture.command(line));
         background.printed.recv().await.expect("it prints");
-        let asked = Instant::now();
         background.cancel.cancel();
-        assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled, "{line}");
-        assert!(asked.elapsed() < Duration::from_secs(3), "{line}: {:?}", asked.elapsed());
+        let ended = tokio::time::timeout(PATIENCE, background.task).await.expect("it ends");
+        assert_eq!(ended.unwrap().unwrap().0, Status::Cancelled, "{line}");
     }
 }
 

@@ -334,7 +334,7 @@ mod tests {
         for part in ["@", "@\\ ", "@\"", "@)", " @))))", "/a ", " /....", "@a\\ ", " @\" "] {
             let _ = parse(&part.repeat(100_000));
         }
-        assert!(started.elapsed().as_secs() < 5);
+        assert!(started.elapsed().as_secs() < 20);
     }
 
     proptest! {

@@ -366,7 +366,7 @@ mod tests {
             assert_eq!((position.map(|at| at.line), message.contains("nested deeper")), (Some(1), true));
             assert_eq!(locate(&text, &[Step::Key("b".to_owned())]), position);
         }
-        assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());
+        assert!(before.elapsed().as_secs() < 20, "{:?}", before.elapsed());
     }
 
     #[test]

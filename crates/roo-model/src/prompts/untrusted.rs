@@ -144,6 +144,6 @@ mod tests {
         for part in ["<", "[", "\n[", "<feedback", "[] Result:"] {
             let _ = untrusted(&part.repeat(100_000));
         }
-        assert!(started.elapsed().as_secs() < 5);
+        assert!(started.elapsed().as_secs() < 20);
     }
 }
