@@ -81,3 +81,64 @@ impl SettingsReport {
         errors.any(|problem| !self.told.contains(&problem.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use serde_json::json;
+    use tokio::time::Instant;
+    use tower_lsp::jsonrpc::{Request, Response, Result};
+    use tower_lsp::ls_types::{InitializeParams, InitializeResult};
+    use tower_lsp::{ClientSocket, LanguageServer, LspService};
+    use tower_service::Service as _;
+
+    use super::*;
+
+    struct Connected(Client);
+
+    impl LanguageServer for Connected {
+        async fn initialize(&self, _: InitializeParams) -> Result<InitializeResult> {
+            Ok(InitializeResult::default())
+        }
+
+        async fn shutdown(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Asks a client, and gives its end, which has got the question.
+    async fn asked() -> (LspService<Connected>, ClientSocket, Request, AnswerTask) {
+        let (mut service, mut socket) = LspService::new(Connected);
+        let initialize = Request::build("initialize").params(json!({ "capabilities": {} })).id(1).finish();
+        service.call(initialize).await.unwrap();
+        let client = service.inner().0.clone();
+        let answer = tokio::spawn(async move { asked_of(&client, Some("the editor is slow")).await });
+        let question = socket.next().await.unwrap();
+        assert_eq!(question.method(), "workspace/configuration");
+        (service, socket, question, answer)
+    }
+
+    type AnswerTask = tokio::task::JoinHandle<std::result::Result<Option<Value>, Unanswered>>;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_counts_and_the_user_is_told_that_it_is_waited_for() {
+        let (_service, mut socket, question, answer) = asked().await;
+        let begun = Instant::now();
+        let told = socket.next().await.unwrap();
+        assert_eq!(told.params().unwrap()["message"], "the editor is slow");
+        assert_eq!(begun.elapsed(), SLOW);
+        tokio::time::sleep(DEADLINE - Duration::from_secs(1)).await;
+        let id = question.id().unwrap().clone();
+        socket.send(Response::from_ok(id, json!([{ "mode": "ask" }]))).await.unwrap();
+        assert_eq!(answer.await.unwrap().unwrap(), Some(json!({ "mode": "ask" })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_answers_is_given_up() {
+        let (_service, mut socket, _, answer) = asked().await;
+        let begun = Instant::now();
+        socket.next().await.unwrap();
+        assert!(answer.await.unwrap().is_err());
+        assert_eq!(begun.elapsed(), SLOW + DEADLINE);
+    }
+}

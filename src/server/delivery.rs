@@ -269,19 +269,7 @@ pub(super) async fn accompany(
     mut requests: Requests,
 ) {
     let (sender, notices) = mpsc::unbounded_channel();
-    let popups = session.negotiated().is_some_and(|negotiated| negotiated.popups);
-    let delivery = Delivery {
-        session: Arc::clone(&session),
-        services: Arc::clone(&services),
-        notices: sender.clone(),
-        popups,
-        waiting: VecDeque::new(),
-        found_waiting: HashSet::new(),
-        asked_of_workspace: HashSet::new(),
-        told: HashSet::new(),
-        interrupted: HashMap::new(),
-        open: None,
-    };
+    let delivery = Delivery::new(Arc::clone(&session), Arc::clone(&services), sender.clone());
     session.spawn(delivery.run(notices));
     for prompt in asked_before(&services).await {
         let _ = sender.send(Notice::Waits(prompt));
@@ -367,6 +355,26 @@ struct OpenPopup {
 }
 
 impl Delivery {
+    fn new(
+        session: Arc<Session>,
+        services: Arc<WorkspaceServices>,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        let popups = session.negotiated().is_some_and(|negotiated| negotiated.popups);
+        Self {
+            session,
+            services,
+            notices,
+            popups,
+            waiting: VecDeque::new(),
+            found_waiting: HashSet::new(),
+            asked_of_workspace: HashSet::new(),
+            told: HashSet::new(),
+            interrupted: HashMap::new(),
+            open: None,
+        }
+    }
+
     async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
         let mut trust = self.session.trust_changes.subscribe();
         self.ask_of_workspace(true).await;
@@ -682,9 +690,21 @@ async fn show_task(session: &Arc<Session>, services: &Arc<WorkspaceServices>, ta
 
 #[cfg(test)]
 mod tests {
+    use futures_util::StreamExt as _;
+    use serde_json::json;
+    use tower_lsp::jsonrpc::Request;
+    use tower_service::Service as _;
+
     use super::*;
+    use crate::server::handlers::service;
+    use crate::server::services::ServeGuest;
+    use crate::server::session::ProcessServices;
+    use crate::server::shared_engines::EngineSource;
+    use roo_engine::engine::clock::SystemClock;
+    use roo_formats::config::Directories;
     use roo_protocol::event::{ApprovalOption, OptionKind, QuestionKind};
     use roo_protocol::ids::{ApprovalId, Digest, QuestionId, ToolCallId};
+    use roo_protocol::task::ToolUsage;
 
     #[test]
     fn the_first_choice_is_harmless() {
@@ -727,6 +747,50 @@ mod tests {
         let asked = UserPrompt::Question(asker, long);
         assert_eq!(asked.choices(false), ["Show the task", "Later", "this"]);
         assert_eq!(asked.text(0), format!("roo asks: {ways}⏎ Shall I take the third?"));
+    }
+
+    /// A request is in a state, for a reason that is its name.
+    fn in_state(request: &str, state: TaskState) -> Notice {
+        let task_id = TaskId::new(request);
+        let (reason, tool_usage) = (Some(request.to_owned()), ToolUsage::default());
+        let event = Event::TaskState { state, result: None, reason, usage: None, tool_usage };
+        let event = EventParams { root_id: task_id.clone(), task_id, seq: None, from: None, at: 0, event };
+        Notice::Event(Arc::new(event), None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_lets_an_interrupted_request_go_on_in_time_is_not_told_to_resume_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let below = |name: &str| directory.path().join(name);
+        let (config, state) = (below("config"), below("state"));
+        let directories = Directories { config, state, home: None, settings_file: None };
+        let serve_guest: ServeGuest = |_, _, _, _| Box::pin(async {});
+        let process =
+            ProcessServices { directories, clock: Arc::new(SystemClock), notice: None, serve_guest };
+        let (mut methods, client) = service(process, EngineSource::Own);
+        let initialize = Request::build("initialize").params(json!({ "capabilities": {} })).id(1).finish();
+        methods.call(initialize).await.unwrap();
+        let session = Arc::clone(methods.session());
+        let services = Arc::clone(session.services().await.unwrap());
+        let (sender, notices) = mpsc::unbounded_channel();
+        session.spawn(Delivery::new(Arc::clone(&session), services, sender.clone()).run(notices));
+
+        let told = client.filter_map(async |message| {
+            let text = message.params()?["message"].as_str()?.to_owned();
+            text.contains("roo.resume").then_some(text)
+        });
+        let mut told = std::pin::pin!(told);
+        sender.send(in_state("answered", TaskState::Interrupted)).unwrap();
+        sender.send(in_state("left", TaskState::Interrupted)).unwrap();
+        sender.send(in_state("answered", TaskState::Running)).unwrap();
+        let begun = Instant::now();
+        let first = told.next().await;
+        assert_eq!(first.as_deref(), Some("roo: interrupted: left. Run roo.resume to continue."));
+        assert_eq!(begun.elapsed(), RESUME_GRACE);
+        // What would have been told of the answered one would have come before this.
+        sender.send(in_state("later", TaskState::Interrupted)).unwrap();
+        let second = told.next().await;
+        assert_eq!(second.as_deref(), Some("roo: interrupted: later. Run roo.resume to continue."));
     }
 
     #[test]

@@ -722,15 +722,16 @@ fn on_a_terminal_a_clock_runs_while_a_command_works() {
         .env("NO_COLOR", "1")
         .stdout(Stdio::null());
     let go = project.folder().join("go");
-    let ends = std::thread::spawn(move || {
-        // Long enough for the clock to begin.
-        std::thread::sleep(std::time::Duration::from_millis(2500));
-        fs::write(go, "").unwrap();
+    // The command ends once the clock has begun.
+    let clock = "… execute_command while [ ! -e go ]; do sleep 0.1; done · ";
+    let (mut program, shown) = terminal::answering(command, Output::Own, |shown| {
+        if shown.contains(clock) {
+            fs::write(&go, "").unwrap();
+        }
+        None
     });
-    let (mut program, shown) = terminal::on_a_terminal(command, Output::Own, "never", "");
-    ends.join().unwrap();
     assert_eq!(program.wait().unwrap().code(), Some(0), "{shown}");
-    assert!(shown.contains("… execute_command while [ ! -e go ]; do sleep 0.1; done · "), "{shown:?}");
+    assert!(shown.contains(clock), "{shown:?}");
     assert!(shown.ends_with("● completed\n"), "{shown:?}");
 }
 

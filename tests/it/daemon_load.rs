@@ -2,7 +2,6 @@
 //! twice.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -47,7 +46,13 @@ fn script(turns: usize) -> String {
 /// A client that checks what it sees of its requests as it comes, so that a long run keeps no messages.
 struct Editor {
     client: Client,
-    requests: HashMap<String, Progress>,
+    seen: SeenRequests,
+}
+
+/// What a client has seen of its requests.
+#[derive(Default)]
+struct SeenRequests {
+    progress: HashMap<String, Progress>,
     completed: usize,
 }
 
@@ -72,25 +77,44 @@ impl Progress {
     }
 }
 
+impl SeenRequests {
+    fn take(&mut self, event: &Value) {
+        let request = self.progress.entry(event["rootId"].as_str().unwrap().to_owned()).or_default();
+        let was_completed = request.is_completed;
+        request.advance(event);
+        self.completed += usize::from(request.is_completed && !was_completed);
+    }
+
+    fn events(&self) -> u64 {
+        self.progress.values().map(|request| request.seq).sum()
+    }
+}
+
 impl Editor {
     fn new(client: Client) -> Self {
-        Self { client, requests: HashMap::new(), completed: 0 }
+        Self { client, seen: SeenRequests::default() }
     }
 
     /// Waits until this many requests have been completed in all.
     fn completes(&mut self, requests: usize) {
-        let Self { client, requests: seen, completed } = self;
-        client.pump("the end of a request", |client| {
-            for message in client.seen.drain(..).filter(|message| message["method"] == "roo/event") {
-                let event = &message["params"];
-                let request = seen.entry(event["rootId"].as_str().unwrap().to_owned()).or_default();
-                let was_completed = request.is_completed;
-                request.advance(event);
-                *completed += usize::from(request.is_completed && !was_completed);
-            }
-            (*completed >= requests).then_some(())
+        self.sees("the end of a request", |seen| seen.completed >= requests);
+        let seen = (self.seen.progress.len(), self.seen.completed);
+        assert_eq!(seen, (requests, requests), "each request, and nothing else");
+    }
+
+    /// Waits until its requests have had this many more events.
+    fn has_events(&mut self, more: u64) {
+        let wanted = self.seen.events() + more;
+        self.sees("more events", |seen| seen.events() >= wanted);
+    }
+
+    fn sees(&mut self, what: &str, is_enough: impl Fn(&SeenRequests) -> bool) {
+        let Self { client, seen } = self;
+        client.pump(what, |client| {
+            let events = client.seen.drain(..).filter(|message| message["method"] == "roo/event");
+            events.for_each(|message| seen.take(&message["params"]));
+            is_enough(seen).then_some(())
         });
-        assert_eq!((seen.len(), *completed), (requests, requests), "each request, and nothing else");
     }
 }
 
@@ -98,6 +122,9 @@ fn run(load: &Load) {
     let user = DaemonUser::playing(&script(load.turns));
     user.home.configure("daemon: { resumeAfterCrash: true }\nlimits: { requests: 100000 }\n");
     let mut random = Random(7);
+    let under_way = (load.clients * load.requests) as u64;
+    // Each turn makes several, so that the requests are still under way at the last kill.
+    let events_between = under_way * (load.turns / load.kills) as u64;
     // One of them gets the events of all requests.
     let mut all = user.typed();
     all.request("roo/task/attach", json!({ "taskId": "*" }));
@@ -110,7 +137,7 @@ fn run(load: &Load) {
             }
         }
         for _ in 0..load.kills {
-            std::thread::sleep(Duration::from_millis(200 + random.below(800)));
+            all.has_events(under_way * 2 + random.below(events_between));
             kill_daemon(&user);
             for editor in editors.iter_mut().chain([&mut all]) {
                 editor.client.message("another one has taken over");

@@ -10,7 +10,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::support::assert_gapless;
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, eventually};
 use crate::support::project::Project;
 use crate::support::repository::{bytes_below, git};
 
@@ -414,10 +414,10 @@ fn a_command_that_ends_later_leaves_the_worktree_of_a_fork() {
     let command = ["tool", "execute_command", "--allow", "--params", &parameters];
     std::thread::scope(|scope| {
         let running = scope.spawn(|| project.succeed(&command));
-        while !project.folder().join("begun").exists() {
+        eventually("the command", || {
             assert!(!running.is_finished(), "it did not wait");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+            project.folder().join("begun").exists()
+        });
         let said = project.succeed(&["tasks", "fork", &task, "--worktree"]);
         project.write("go", "");
         let told = running.join().unwrap();

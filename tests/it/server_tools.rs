@@ -1,7 +1,6 @@
 //! Tools that come while the program runs, from the offer to the trace: a server of the test's own, on the scripted model.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use roo_catalog::{
@@ -22,6 +21,7 @@ use roo_protocol::task::{
     ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::engine::{Fixture, Watched, customization};
@@ -356,8 +356,8 @@ async fn notification_hooks_hear_what_a_server_asks() {
 #[derive(Debug, Default)]
 struct Author {
     told: Mutex<Vec<Result<String, String>>>,
-    /// True if it takes each request back at once.
-    withdraws: bool,
+    /// Has it take back the request that is under way.
+    withdrawal: Notify,
 }
 
 impl Author {
@@ -387,11 +387,7 @@ impl ServerTools for Author {
                     messages: vec![SamplingMessage { by_model: false, text: text.clone() }],
                     max_tokens: 100,
                 };
-                let withdrawn: BoxFuture<'_, ()> = match self.withdraws {
-                    true => Box::pin(tokio::time::sleep(Duration::from_millis(200))),
-                    false => Box::pin(std::future::pending()),
-                };
-                let told = task.sample(request, withdrawn).await;
+                let told = task.sample(request, Box::pin(self.withdrawal.notified())).await;
                 let told = told.map(|answer| answer.text).map_err(|error| error.to_string());
                 self.told.lock().unwrap().push(told);
             }
@@ -502,18 +498,30 @@ async fn a_servers_requests_count_towards_the_limit_of_costs() {
 
 #[tokio::test]
 async fn a_request_that_is_taken_back_is_recorded_and_counted() {
-    let author = Arc::new(Author { withdraws: true, ..Author::default() });
+    let author = Arc::new(Author::default());
     let allowed = json!({ "autoApprove": { "mcp": true } });
     let slow = "  - { mode: sampling, text: A long poem about a very slow desk., delayMs: 60000 }\n";
     let fixture = Fixture::with_server_tools(&[], &poems(slow, 2), allowed, Arc::clone(&author) as _);
     let mut task = fixture.start("Note it").await;
     let asked = question(&mut task).await;
     reply(&fixture, asked, "Allow all requests of this server in this task").await;
+    for _ in 0..2 {
+        let is_under_way = |reason: &String| reason.starts_with("the model writes a text");
+        task.until(|event| match event {
+            Event::TaskState { reason, .. } => {
+                reason.as_ref().filter(|reason| is_under_way(reason)).map(drop)
+            }
+            _ => None,
+        })
+        .await;
+        author.withdrawal.notify_one();
+    }
     assert_eq!(task.end().await.0, TaskState::Completed);
     let log = std::fs::read_to_string(&fixture.project.logs()[0]).unwrap();
     let (started, ended) = (log.matches("samplingStarted").count(), log.matches("samplingEnded").count());
-    assert_eq!(started, ended, "{log}");
-    assert!(author.told().iter().all(Result::is_err), "{:?}", author.told());
+    assert_eq!((started, ended), (2, 2), "{log}");
+    let withdrawn = || Err("the request was withdrawn".to_owned());
+    assert_eq!(author.told(), [withdrawn(), withdrawn()]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, eventually};
 use crate::support::model_server::{Answer, ModelServer, body};
 
 /// Files that steer agents, git or editors.
@@ -177,19 +177,25 @@ fn no_command_writes_a_git_configuration_that_others_replace_meanwhile() {
         assert!(!now.contains("fsmonitor"), "{now}");
     };
     git(&["init", "-q"]);
-    let line = "touch src/ready; for i in $(seq 20000); do [ -e src/stop ] && exit; \
-                printf '[core]\\n\\tfsmonitor = evil\\n' >>.git/config; sleep 0.002; done";
+    let line = "for i in $(seq 20000); do [ -e src/stop ] && exit; \
+                printf '[core]\\n\\tfsmonitor = evil\\n' >>.git/config; echo >>src/attempts; sleep 0.002; done";
     let params = json!({ "command": line }).to_string();
     let mut poisoning =
         ground.program().args(["tool", "execute_command", "--params", &params, "--allow"]).spawn().unwrap();
-    while !ground.at("ws/src/ready").exists() {
-        assert!(poisoning.try_wait().unwrap().is_none(), "it doesn't run");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    // Each waits for the command to have tried once more.
+    let mut tried = || {
+        let attempts = || ground.read("ws/src/attempts").len();
+        let before = attempts();
+        eventually("another attempt", || {
+            assert!(poisoning.try_wait().unwrap().is_none(), "it doesn't run");
+            attempts() > before
+        });
+    };
+    tried();
     ground.run("git config branch.f.description hello");
     for name in 0..30 {
         git(&["config", "user.name", &name.to_string()]);
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        tried();
     }
     ground.write("ws/src/stop", "");
     poisoning.wait().unwrap();

@@ -3,8 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
+use rustix::io::ioctl_fionread;
+
 use super::*;
-use crate::support::client::{Client, Home, Options};
+use crate::support::client::{Client, Home, Options, eventually};
 
 #[test]
 fn no_port_is_opened() {
@@ -20,6 +22,16 @@ fn no_port_is_opened() {
         assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), [""; 0], "{table}");
     }
     client.shut_down();
+}
+
+/// Returns whether no thread of a process has anything to do.
+fn is_idle(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut states = threads.filter_map(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states.all(|state| state == 'S')
 }
 
 /// Sends bytes to a fresh server and hangs up; what it answered, and how much memory it took at most, in KiB.
@@ -39,14 +51,15 @@ fn send(home: &Home, bytes: &[u8]) -> (String, u64) {
     let _ = input.write_all(bytes);
     let _ = input.flush();
     let mut output = child.stdout.take().unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let peak = move || {
-        let text = fs::read_to_string(&status).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
-    };
-    std::thread::sleep(Duration::from_millis(100));
-    let most = peak().unwrap_or(0);
+    eventually("it has worked on all of it", || {
+        let has_read_all = ioctl_fionread(&input).is_ok_and(|unread| unread == 0);
+        // Looked at again, as one thread may have woken another meanwhile.
+        let is_idle = has_read_all && is_idle(child.id()) && is_idle(child.id());
+        is_idle || child.try_wait().unwrap().is_some()
+    });
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let most = peak.map_or(0, |peak| peak.trim().parse().unwrap());
     drop(input);
     let begin = Instant::now();
     let mut text = Vec::new();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use roo_sandbox::exec::sandbox::Substitute;
 
 use super::*;
+use crate::support::client::{again_and_again, eventually};
 
 /// Ways in which others save a file.
 type Save = fn(&Path, &str);
@@ -38,12 +39,11 @@ async fn while_others(
     let command = fixture.command(&format!("touch src/runs; {line}"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !is_over.load(Ordering::SeqCst) {
+            again_and_again(&is_over, || {
                 if runs.exists() {
                     act();
                 }
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            });
         });
         let run = fixture.run(&command, confinement);
         let ran = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(run));
@@ -131,12 +131,7 @@ async fn meanwhile(
     let command = fixture.command(line);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for _ in 0..6000 {
-                if fixture.at("ws/src/ready").exists() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            eventually("the command", || fixture.at("ws/src/ready").exists());
             act();
             fs::write(fixture.at("ws/src/go"), "").unwrap();
         });

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -18,14 +19,27 @@ use super::replays;
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Looks again and again at what another process does, where nothing tells of it.
+/// Looks again and again at the state of another process, or at what it has left on the disk, where no message tells of it.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < end, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        leave_the_processor();
     }
+}
+
+/// Disturbs another process again and again, until that is over.
+pub fn again_and_again(is_over: &AtomicBool, mut disturb: impl FnMut()) {
+    while !is_over.load(Ordering::SeqCst) {
+        disturb();
+        leave_the_processor();
+    }
+}
+
+/// Gives other processes their turn. The one place where tests sleep; nothing depends on how long.
+fn leave_the_processor() {
+    std::thread::sleep(Duration::from_millis(3));
 }
 
 /// True for an event that ends its request, not only a branch of it.

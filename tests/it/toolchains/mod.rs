@@ -17,6 +17,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::support::client::eventually;
+
 /// Who the tests are where they run as root: nobody who is anybody.
 const PLAIN_USER: u32 = 61_500;
 /// Who they are for programs that refuse to run for nobody: an account of every Debian, `games`, without rights.
@@ -149,10 +151,10 @@ impl Workshop {
         let line = format!("touch begun; until [ -e go ]; do sleep 0.1; done; rm begun go; {line}");
         std::thread::scope(|scope| {
             let running = scope.spawn(|| self.agent(&line));
-            while !self.at("agent/begun").exists() {
+            eventually("the command", || {
                 assert!(!running.is_finished(), "it did not wait");
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+                self.at("agent/begun").exists()
+            });
             act();
             self.write("agent", "go", "");
             self.hand_over();

@@ -4,7 +4,6 @@
 
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -74,7 +73,7 @@ fn answer(message: &Value, fault: &str) {
 }
 
 fn tools() -> Value {
-    let names = ["echo", "variables", "child", "die", "large", "slow"];
+    let names = ["echo", "variables", "child", "die", "large"];
     let tool = |name: &str| json!({ "name": name, "description": name, "inputSchema": { "type": "object" } });
     names.into_iter().map(tool).collect()
 }
@@ -107,10 +106,6 @@ fn call(id: &Value, params: &Value, _fault: &str) {
             }
             let _ = out.write_all(b"\"}]}}\n");
             let _ = out.flush();
-            return;
-        }
-        "slow" => {
-            std::thread::sleep(Duration::from_secs(3600));
             return;
         }
         other => other.to_owned(),

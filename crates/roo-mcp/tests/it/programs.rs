@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use roo_mcp::{CallOptions, Content, Hub, HubServices, PlainLauncher};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
+use tokio::net::unix::pipe;
 
 use crate::support::*;
 
@@ -47,15 +49,15 @@ async fn a_program_is_started_called_and_ended() {
 
 /// Waits until a process is gone.
 async fn gone(pid: &str) {
-    let path = format!("/proc/{pid}/stat");
+    let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return,
+        // The pipe type waits until any descriptor is readable.
+        opened => pipe::Receiver::from_owned_fd_unchecked(opened.unwrap()).unwrap(),
+    };
     // A process that nobody waits for is a zombie, which does nothing any more.
-    let is_alive = || std::fs::read_to_string(&path).is_ok_and(|stat| !stat.contains(") Z "));
-    let mut waited = 0;
-    while Path::new("/proc/self").exists() && is_alive() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        waited += 1;
-        assert!(waited < 1000, "process {pid} is still there");
-    }
+    let ended = tokio::time::timeout(Duration::from_secs(30), process.readable()).await;
+    ended.unwrap_or_else(|_| panic!("process {pid:?} is still there")).unwrap();
 }
 
 #[tokio::test]

@@ -89,9 +89,10 @@ async fn everything(hub: &Hub) {
     let cancel = CancellationToken::new();
     let options = CallOptions { cancel: cancel.clone(), ..CallOptions::default() };
     let endless = arguments(json!({ "duration": 3600, "steps": 4 }));
-    let call = hub.call_tool("s", "trigger-long-running-operation", endless, &options);
-    let (cancelled, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let operation = hub.call_tool("s", "trigger-long-running-operation", endless, &options);
+    let (cancelled, ()) = tokio::join!(operation, async {
+        // It was sent before this, so the server is at work on it.
+        call(hub, "echo", json!({ "message": "hello" })).await;
         cancel.cancel();
     });
     assert!(cancelled.unwrap_err().to_string().contains("was cancelled"));

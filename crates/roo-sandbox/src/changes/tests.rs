@@ -1,12 +1,13 @@
 //! Real files. What a command does is done by the test itself.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pretty_assertions::assert_eq;
 
+use super::record::is_fresh;
 use super::*;
 use crate::exec::sandbox::Journal;
 
@@ -480,13 +481,20 @@ fn what_can_not_be_read_is_unknown() {
     }
 }
 
+/// Time of the last change of a file, which nobody can set.
+fn changed(path: &Path) -> (i64, i64) {
+    let found = path.metadata().unwrap();
+    (found.ctime(), found.ctime_nsec())
+}
+
 #[test]
 fn what_is_kept_stays_within_its_limits_and_is_not_read_twice() {
     let fixture = Fixture::with(Limits { file: 8, total: 40 });
     fixture.put("docs/large", "more than eight");
-    // Old enough that their times tell.
-    let settle = || std::thread::sleep(Duration::from_millis(25));
-    settle();
+    // Until the times of all files would tell a later change.
+    while is_fresh(changed(&fixture.at("docs/large"))) {
+        std::thread::yield_now();
+    }
     let first = fixture.take();
     let kept = |fixture: &Fixture| {
         let mut total = 0;
