@@ -2,6 +2,7 @@
 //! which modules form no circle, and that every test is run. What crates may import is in their manifests.
 
 mod circles;
+mod waiting;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,15 +71,17 @@ fn rust_files(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns whether all of a file is tests, or serves them.
+fn is_test(file: &str) -> bool {
+    file.split('/').any(|part| part == "tests") || file.trim_end_matches(".rs").ends_with("tests")
+}
+
 /// The text of every source file below a path of the repository, without its tests.
 fn sources(below: &str) -> Vec<(String, String)> {
     let package = crate::support::package();
     let mut files = Vec::new();
     rust_files(&package.join(below), &mut files);
     assert!(!files.is_empty(), "{below} is gone");
-    let is_test = |file: &str| {
-        file.split('/').any(|part| part == "tests") || file.trim_end_matches(".rs").ends_with("tests")
-    };
     let files = files.into_iter().map(|file| {
         let name = file.strip_prefix(&package).unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).unwrap();
