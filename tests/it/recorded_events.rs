@@ -171,7 +171,8 @@ fn the_scenario_of_the_editors_is_told_as_recorded() {
     let scenario = package().join("tests/editors/scenario");
     let script = fs::read_to_string(scenario.join("turns.yaml")).unwrap();
     // Nobody looks at it here, but for the turn that is cancelled while it is written.
-    let script = script.replace("delayMs: 150", "delayMs: 20").replace("delayMs: 600", "delayMs: 100");
+    assert!(script.contains("delayMs: 150\n") && script.contains("delayMs: 900\n"));
+    let script = script.replace("delayMs: 150", "delayMs: 20").replace("delayMs: 900", "delayMs: 300");
     let home = Home::playing(&script);
     home.configure(SETTINGS);
     for name in ["greeting.sh", "README.md"] {
