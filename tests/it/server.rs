@@ -1462,13 +1462,6 @@ mod plain {
     }
 
     #[test]
-    fn an_interrupted_task_is_told_after_a_moment() {
-        let (_home, mut client) = interrupted_write();
-        client.message("interrupted. Run roo.resume to continue.");
-        assert_eq!(client.shut_down(), 0);
-    }
-
-    #[test]
     fn an_interrupted_task_is_resumed_by_a_command() {
         let (_home, mut client) = interrupted_write();
         client.command("roo.status", Value::Null);
