@@ -1,7 +1,7 @@
 //! Framing of LSP's messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a peer sends
 //! can make its reader lose its place for good or run out of memory.
 //!
-//! What is no message is told as soon as it is known, and skipped. Whether the reader goes on then, as for an editor, or ends the
+//! What is no message is reported as soon as it is known, and skipped. Whether the reader goes on then, as for an editor, or ends the
 //! connection, as for a language server, is for the reader to say, and what is in a body too.
 
 use std::io;

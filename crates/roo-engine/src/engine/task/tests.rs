@@ -1678,7 +1678,7 @@ mod approvals {
         let id = sim.approval().approval_id.clone();
         sim.input(Input::Cancel);
         assert_eq!(sim.respond(ALLOW_ONCE, None), []);
-        assert_eq!(sim.task.answered[id.as_str()], Answered { by: "server".into(), answer: None });
+        assert_eq!(sim.task.answered[id.as_str()], Answered { by: Decider::Server, answer: None });
         assert_eq!(sim.statuses(), [ToolStatus::Skipped]);
     }
 }
@@ -2054,7 +2054,7 @@ mod kills {
         sim.input(Input::Resume);
         sim.ask("make in /other");
         assert_ne!(sim.approval().approval_id, before);
-        assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
+        assert_eq!(sim.task.answered[before.as_str()], Answered { by: Decider::Server, answer: None });
         assert_eq!(sim.task.held_answer(), None, "the answer was for the other one");
     }
 
@@ -2098,7 +2098,7 @@ mod kills {
         sim.killed();
         sim.input(Input::Resume);
         assert_eq!(sim.statuses(), [ToolStatus::Ok, ToolStatus::Skipped]);
-        assert_eq!(sim.task.answered[before.as_str()], Answered { by: "server".into(), answer: None });
+        assert_eq!(sim.task.answered[before.as_str()], Answered { by: Decider::Server, answer: None });
     }
 
     #[test]
