@@ -53,3 +53,27 @@ fn vitest_runs_beside_an_env_file_when_the_user_lets_it() {
     assert!(told.contains("1 passed"), "{told}");
     workshop.both("sed -i s/hello/goodbye/ greeting.test.js && npx vitest run");
 }
+
+/// More packages than it has connections: those that waited for one were asked for without end.
+#[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+fn npm_ci_of_many_packages_ends_where_the_registry_is_refused() {
+    let names: Vec<String> = (1..=120).map(|number| format!("package-{number}")).collect();
+    let needs = serde_json::Value::from_iter(names.iter().map(|name| (name.clone(), "1.0.0")));
+    let package = serde_json::json!({ "name": "app", "version": "1.0.0", "dependencies": needs });
+    let locked = |name: &String| {
+        let url = format!("https://registry.npmjs.org/{name}/-/{name}-1.0.0.tgz");
+        (format!("node_modules/{name}"), serde_json::json!({ "version": "1.0.0", "resolved": url }))
+    };
+    let mut packages = serde_json::Map::from_iter(names.iter().map(locked));
+    packages.insert(String::new(), package.clone());
+    let lock = serde_json::json!({
+        "name": "app", "version": "1.0.0", "lockfileVersion": 3, "requires": true, "packages": packages,
+    });
+    let workshop =
+        Workshop::new(&[("package.json", &package.to_string()), ("package-lock.json", &lock.to_string())])
+            .with("npm");
+    let told = workshop.agent("timeout 300 npm ci");
+    assert!(told.contains("Exit code: 1\n"), "{told}");
+    assert!(told.contains("registry.npmjs.org:443 can't be reached: no rule matches this host"), "{told}");
+}

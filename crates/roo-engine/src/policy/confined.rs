@@ -6,6 +6,7 @@ use super::git::{GitDirectory, Signing, stays_closed};
 use super::task_network::NetworkRules;
 use super::tool_homes::Redirection;
 use super::tool_overlays::ToolOverlays;
+use roo_sandbox::egress::HostRules;
 use roo_sandbox::exec::EnvironmentRules;
 use roo_sandbox::exec::sandbox::{Confinement, Level, Sandbox, Staged};
 
@@ -89,6 +90,11 @@ impl Confined {
     /// Returns whether it may reach some host.
     pub(crate) fn reaches_hosts(&self) -> bool {
         !self.network.is_empty()
+    }
+
+    /// Returns the hosts that it may reach.
+    pub(crate) fn hosts(&self) -> &HostRules {
+        self.network.hosts()
     }
 
     /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.

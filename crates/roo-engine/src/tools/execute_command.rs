@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command_effects::{self, Before, CommandEffects};
 use super::context_command;
+use super::npm;
 use super::withheld::{self, Ended, Explanation};
 use crate::policy::command::only_shows;
 use crate::policy::{
@@ -173,6 +174,12 @@ pub(super) async fn run(
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
         environment = environment.with(&proxy);
+        if let Some(confined) = &confined {
+            let roots = context.workspace.roots().paths();
+            let directories = std::iter::once(directory.absolute()).chain(roots);
+            let npm = npm::variables(confined.hosts(), &environment, directories);
+            environment = environment.with(&npm);
+        }
         if environment.get(GIT_SSH).is_none()
             && let Some(line) = git_ssh_command(port)
         {

@@ -33,6 +33,7 @@ mod list_code_definition_names;
 mod list_files;
 mod native;
 mod new_task;
+mod npm;
 mod patch_call;
 mod read_command_output;
 mod read_file;
