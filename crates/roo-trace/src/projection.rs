@@ -23,6 +23,12 @@ pub const DIRECTORY: &str = ".orchestration";
 pub const TRACE_FILE: &str = "agent_trace.jsonl";
 /// File name of the map of intents.
 pub const MAP_FILE: &str = "intent_map.md";
+/// Has programs that read no private exclude file of git, such as `npm pack`, leave out what is this machine's. Intents are
+/// the project's.
+pub const IGNORE_FILE: &str = ".gitignore";
+/// The text of that file.
+pub const IGNORE_RULES: &str = "# roo-lsp: files of this machine. What you write here instead stays.\n\
+                                /.gitignore\n/agent_trace*.jsonl\n/intent_map.md\n/.*.new\n";
 /// The most files of one chain that are set aside.
 const MAX_SET_ASIDE: usize = 100;
 /// The longest line of a record, in bytes.
@@ -130,7 +136,12 @@ impl Projection {
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&root, DIRECTORY, flags, Mode::empty()) {
-            Ok(directory) => Ok(File::from(directory)),
+            Ok(directory) => {
+                let directory = File::from(directory);
+                // The copy is complete without it.
+                let _ = create_ignore_file(&directory, IGNORE_RULES);
+                Ok(directory)
+            }
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 Err(ProjectionError::Foreign { path: self.path(""), expected: "directory" })
             }
@@ -349,8 +360,8 @@ pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
     let directory = projection.directory()?;
     let failed = |doing| projection.io(doing, TRACE_FILE);
     let entries = Dir::read_from(&directory).map_err(|error| failed("look for")(error.into()))?;
-    let is_dot = |entry: &DirEntry| matches!(entry.file_name().to_bytes(), b"." | b"..");
-    if entries.flatten().any(|entry| !is_dot(&entry)) {
+    let is_content = |entry: &DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b".." | b".gitignore");
+    if entries.flatten().any(|entry| is_content(&entry)) {
         return Ok(());
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -358,6 +369,19 @@ pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
         // Another process has just made it.
         Ok(_) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(failed("create")(error.into())),
+    }
+}
+
+/// Creates the file of git's rules in a directory. One that is there stays as it is.
+///
+/// # Errors
+/// When it can't be written.
+pub fn create_ignore_file(directory: &File, rules: &str) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(directory, IGNORE_FILE, flags, Mode::from_bits_truncate(0o644)) {
+        Ok(file) => File::from(file).write_all(rules.as_bytes()),
+        Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -54,6 +54,18 @@ fn vitest_runs_beside_an_env_file_when_the_user_lets_it() {
     workshop.both("sed -i s/hello/goodbye/ greeting.test.js && npx vitest run");
 }
 
+#[test]
+#[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]
+fn the_users_own_package_leaves_out_what_is_this_machines() {
+    let workshop =
+        Workshop::new(&[("package.json", "{\"name\": \"app\", \"version\": \"1.0.0\"}\n"), ("index.js", "")])
+            .with("npm");
+    workshop.agent("true");
+    assert!(workshop.at("agent/.orchestration").is_dir());
+    let packed = workshop.shell_in("agent", "npm pack --dry-run --json | grep '\"path\"'").1;
+    assert!(packed.contains("index.js") && !packed.contains("orchestration"), "{packed}");
+}
+
 /// More packages than it has connections: those that waited for one were asked for without end.
 #[test]
 #[ignore = "needs Python, Node.js, curl or a compiler; ./scripts/test runs it"]

@@ -339,10 +339,14 @@ impl Bounds {
         }))
     }
 
-    /// Has git leave out what the server makes in the first workspace folder for this machine alone. Does so once.
+    /// Has git and programs that read its rules leave out what the server makes in the first workspace folder for this machine
+    /// alone. Git's own file is changed once.
     pub(super) fn exclude_private_files(&self, workspace: &Workspace) {
         let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
         let Some(root) = roots.first() else { return };
+        if let Err(error) = git::ignore_task_files(root) {
+            tracing::info!(%error, "the directories of requests have no .gitignore");
+        }
         self.excluded.call_once(|| {
             if let Err(error) = git::exclude_private_files(root, &roots, self.directories.home.as_deref()) {
                 tracing::info!(%error, "git's private exclude file doesn't list the server's files");

@@ -184,7 +184,8 @@ impl Gate {
         Self { policy_context, settings, hooks, repositories }
     }
 
-    /// Has git leave out what the server makes in the first workspace folder for this machine alone.
+    /// Has git and programs that read its rules leave out what the server makes in the first workspace folder for this machine
+    /// alone.
     pub(crate) fn exclude_private_files(&self) {
         self.policy_context.bounds.exclude_private_files(&self.policy_context.workspace);
     }

@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::git::TASK_RULES;
 use super::recorder::Recorder;
 use roo_formats::modes::is_urid;
-use roo_protocol::ids::Urid;
+use roo_protocol::ids::{Digest, Urid};
 use roo_sandbox::changes::{Change, Kind, What};
 use roo_trace::CurrentCopies;
-use roo_trace::projection::{DIRECTORY, MAP_FILE, TRACE_FILE, is_set_aside, is_temporary};
+use roo_trace::projection::{
+    DIRECTORY, IGNORE_FILE, IGNORE_RULES, MAP_FILE, TRACE_FILE, is_set_aside, is_temporary,
+};
 
 /// Directory of requests, relative to the first workspace folder.
 const TASKS: [&str; 2] = [".roo", "tasks"];
@@ -62,10 +65,16 @@ impl ServerFiles {
             let after = change.after.as_ref();
             let is_new_directory =
                 change.what == What::Created && after.is_some_and(|after| after.kind == Kind::Directory);
+            let is_new_file_of = |text: &str| {
+                let digest = after.and_then(|after| after.digest);
+                change.what == What::Created && digest == Some(Digest::of(text))
+            };
             let is_servers = match names.as_slice() {
                 [DIRECTORY] => is_new_directory,
                 [DIRECTORY, TRACE_FILE] => copies.trace,
                 [DIRECTORY, MAP_FILE] => copies.map,
+                [DIRECTORY, IGNORE_FILE] => is_new_file_of(IGNORE_RULES),
+                [above, tasks, IGNORE_FILE] if [*above, *tasks] == TASKS => is_new_file_of(TASK_RULES),
                 // Those that were left have been removed under the trace's lock.
                 [DIRECTORY, name] if is_temporary(name) => {
                     root.join(&change.path).symlink_metadata().is_err()
@@ -252,7 +261,24 @@ mod tests {
         let recording = fixture.begin();
         fixture.append();
         let names = fs::read_dir(fixture.root().join(".orchestration")).unwrap().count();
-        assert_eq!((fixture.blamed(&recording), names), (vec![], 2));
+        assert_eq!((fixture.blamed(&recording), names), (vec![], 3));
+    }
+
+    #[test]
+    fn rules_of_git_that_a_process_makes_there_are_its_own_and_no_others() {
+        let fixture = Fixture::new();
+        let recording = fixture.begin();
+        fixture.append();
+        fixture.write(".roo/tasks/.gitignore", TASK_RULES);
+        assert_eq!(fixture.blamed(&recording), [""; 0]);
+        let recording = fixture.begin();
+        fixture.write(".orchestration/.gitignore", "");
+        fixture.write(".roo/tasks/.gitignore", "");
+        assert_eq!(fixture.blamed(&recording), [".orchestration/.gitignore", ".roo/tasks/.gitignore"]);
+        let other = Fixture::new();
+        let recording = other.begin();
+        other.write(".roo/tasks/.gitignore", "!*\n");
+        assert_eq!(other.blamed(&recording), [".roo/tasks/.gitignore"]);
     }
 
     #[test]

@@ -3,18 +3,26 @@
 //!
 //! Intents (`.orchestration/active_intents.yaml`) are the project's and not listed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::directories::GitDirectory;
 use super::program::git;
 use super::replace::replace;
 use roo_durable::read_regular;
+use roo_trace::projection::create_ignore_file;
 
 /// The largest exclude file that is added to, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Directory of requests, relative to the workspace folder.
+const TASKS: [&str; 2] = [".roo", "tasks"];
+/// Rules of git for that directory.
+pub(in super::super) const TASK_RULES: &str = "*\n";
 /// Listed patterns, relative to the workspace folder, each with a path that it covers.
 const PRIVATE: &[(&str, &str)] = &[
     (".roo/tasks/", ".roo/tasks/x"),
@@ -22,6 +30,25 @@ const PRIVATE: &[(&str, &str)] = &[
     (".orchestration/intent_map.md", ".orchestration/intent_map.md"),
     (".orchestration/.*.new", ".orchestration/.intent_map.md.1.new"),
 ];
+
+/// Has programs that read no exclude file, such as `npm pack`, leave out the directories of requests. A file of the user's
+/// stays as it is.
+///
+/// # Errors
+/// When it can't be written.
+pub(in super::super) fn ignore_task_files(root: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory = File::open(root)?;
+    for name in TASKS {
+        directory = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
+            Ok(directory) => directory.into(),
+            // There is none yet, or it isn't the server's.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+    }
+    create_ignore_file(&directory, TASK_RULES)
+}
 
 /// Lists what is private in the exclude file of the repository that holds a workspace folder, once: what the user
 /// removes there is not added again, and what their own rules ignore is not added at all. Runs git.
@@ -149,6 +176,20 @@ mod tests {
         fs::write(fixture.at("main/.git/info/exclude"), &fewer).unwrap();
         fixture.exclude("main");
         assert_eq!(fs::read_to_string(fixture.at("main/.git/info/exclude")).unwrap(), fewer);
+    }
+
+    #[test]
+    fn what_reads_no_exclude_file_leaves_out_the_directories_of_requests() {
+        let fixture = Fixture(tempfile::tempdir().unwrap());
+        let ignore = |folder: &str| ignore_task_files(&fixture.at(folder)).unwrap();
+        fixture.shell("mkdir -p none/.roo out made/.roo/tasks users/.roo/tasks linked/.roo");
+        fixture
+            .shell("ln -s ../../out linked/.roo/tasks; ln -s ../../../out/rules users/.roo/tasks/.gitignore");
+        ["none", "linked", "made", "users"].iter().for_each(|folder| ignore(folder));
+        assert_eq!(fixture.shell("find . -name .gitignore -type f"), "./made/.roo/tasks/.gitignore\n");
+        fs::write(fixture.at("made/.roo/tasks/.gitignore"), "").unwrap();
+        ignore("made");
+        assert_eq!(fixture.shell("cat made/.roo/tasks/.gitignore; ls out"), "");
     }
 
     #[test]

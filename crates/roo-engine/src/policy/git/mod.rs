@@ -29,7 +29,7 @@ pub(super) use directories::{GitDirectory, is_guarded};
 pub use disallowed_repositories::MadeRepositories;
 pub(super) use effective::EffectiveConfiguration;
 pub use effective::{Signing, SigningMethod};
-pub(super) use exclude::exclude_private_files;
+pub(super) use exclude::{TASK_RULES, exclude_private_files, ignore_task_files};
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
 pub(super) use hooks::{HookDirectories, generated_hooks};
 pub(super) use known_commits::KnownCommits;
