@@ -187,8 +187,20 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("make; sh -c 'rm -r src'", "deny autoApprove.execute.deny"),
         ("git -C . push", "deny autoApprove.execute.deny"),
         // A secret, a protected name as a target, a place outside, and what can't be read by who is to allow it.
-        ("cat .env", "ask command"),
-        ("python3 load.py --config=.env", "ask command"),
+        ("cat .env", "ask sandbox"),
+        ("python3 load.py --config=.env", "ask sandbox"),
+        ("echo NEW=1 >> .env", "ask sandbox"),
+        ("cat .env; ls /var/lib", "ask command"),
+        // The name alone of what the sandbox hides says nothing.
+        ("ls -la .env; test -f .env && [ -s .env ] && stat .env", "allow autoApprove.execute.mode"),
+        ("[ -f .env ] || cp README.md .env; echo .env >> notes.txt", "allow autoApprove.execute.mode"),
+        ("git check-ignore -v .env; git ls-files .env; git status -s .env", "allow autoApprove.execute.mode"),
+        ("git log --oneline -3 -- .env", "allow autoApprove.execute.mode"),
+        ("git log --oneline -p -- .env", "ask sandbox"),
+        ("git grep KEY -- .env", "ask sandbox"),
+        ("grep -rn KEY --exclude=.env .", "allow autoApprove.execute.mode"),
+        ("grep -rn KEY --include=.env .", "ask sandbox"),
+        ("cp .env copy.txt", "ask sandbox"),
         ("echo x > .git/config", "ask command"),
         // What the sandbox keeps from being written whatever the answer, is not asked for.
         ("echo x >> .vscode/settings.json", "deny sandbox"),
@@ -629,6 +641,43 @@ fn a_grant_for_once_holds_for_one_run_and_a_refusal_for_the_task() {
     assert_eq!(client.request("roo/rule/list", json!({}))["rules"], json!([]));
     drop((home, other));
     client.shut_down();
+}
+
+/// As above, where the line names the file.
+const NAMES: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "cat .env > copy.txt" } }]
+  - calls: [{ tool: execute_command, params: { command: "cat .env > copy.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_line_that_names_a_hidden_file_is_asked_about_once_and_about_the_file() {
+    for (answer, summary, asked) in [
+        ("allow_always", "exit code 0", 1),
+        ("allow_once", "exit code 0", 2),
+        ("reject_once", "exit code 1; the sandbox withheld .env", 1),
+        ("reject_always", "exit code 1; the sandbox withheld .env", 1),
+    ] {
+        let home = Home::playing(NAMES);
+        home.configure(&format!("mode: code\n{CONFINED}\n"));
+        std::fs::write(home.work(".env"), "COLOUR=blue\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        client.request("roo/trust/grant", json!({}));
+        let task = client.start_task("Go");
+        let env = home.work(".env").display().to_string();
+        for _ in 0..asked {
+            let asked = client.event("approval.requested");
+            let title = format!("Let this command read `{env}`? Run cat .env > copy.txt");
+            assert_eq!(asked["event"]["title"], title);
+            let reason = asked["event"]["reason"].as_str().unwrap();
+            assert!(reason.contains(&format!("it could change `{env}` too")), "{reason}");
+            respond(&mut client, &asked, answer);
+        }
+        client.state("completed");
+        assert_eq!(summaries(&mut client, &task)[..2], [summary; 2], "{answer}");
+        client.shut_down();
+    }
 }
 
 #[test]

@@ -13,8 +13,9 @@ use super::command::{Directory, Entry, Place, Program, Repositories, Repository,
 use super::context::{PolicyContext, ToolCallContext};
 use super::place_check::{Access, CheckContext};
 use super::protected;
-use super::withheld_paths::PlaceFinder;
+use super::withheld_paths::{PlaceFinder, WithheldPaths};
 use roo_formats::config::SandboxLevel;
+use roo_sandbox::changes::ChangesError;
 use roo_workspace::{ProtectedBy, Protection, Purpose, ReadAccess, Resolved};
 
 /// The directory of a command, and who runs it there.
@@ -29,6 +30,8 @@ pub(super) struct CommandPlace<'a> {
     is_concealed: bool,
     /// Paths that may not be seen in the workspace and that the sandbox doesn't hide, looked up when it is first asked for.
     unreadable: OnceCell<Result<Vec<PathBuf>, String>>,
+    /// Paths of the workspace that the sandbox hides, looked up as well.
+    hidden: OnceCell<Vec<PathBuf>>,
 }
 
 impl<'a> CommandPlace<'a> {
@@ -43,7 +46,8 @@ impl<'a> CommandPlace<'a> {
         let roots = policy_context.workspace.roots().paths().map(Path::to_path_buf);
         let programs = Directory::new(directory.absolute().to_path_buf(), roots, search);
         let unreadable = OnceCell::new();
-        Self { policy_context, call_context, directory, programs, finder, is_concealed: false, unreadable }
+        let (is_concealed, hidden) = (false, OnceCell::new());
+        Self { policy_context, call_context, directory, programs, finder, is_concealed, unreadable, hidden }
     }
 
     /// The same in a sandbox that hides what may not be seen, or without one.
@@ -92,17 +96,35 @@ impl<'a> CommandPlace<'a> {
         if self.is_directory(path) { Purpose::Directory } else { Purpose::Read }
     }
 
+    fn look(&self) -> Result<WithheldPaths, ChangesError> {
+        let look =
+            || self.finder.look(&self.policy_context.workspace, &self.policy_context.settings.protected);
+        // It may wait for git.
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => block_in_place(look),
+            _ => look(),
+        }
+    }
+
+    /// Returns the paths below the workspace folders that the sandbox hides, whatever the user's answers open; none where it
+    /// hides none, or where they can't be had.
+    pub(super) fn hidden(&self) -> &[PathBuf] {
+        self.hidden.get_or_init(|| {
+            let readable = &self.policy_context.settings.sandbox.readable;
+            let opened: Vec<PathBuf> = readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+            let mut hidden = match self.is_concealed {
+                true => self.look().map(|places| places.hidden).unwrap_or_default(),
+                false => vec![],
+            };
+            hidden.retain(|path| !opened.contains(path));
+            hidden
+        })
+    }
+
     /// Returns the paths that may not be seen below the workspace folders, but for what the sandbox hides.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
-            let look =
-                || self.finder.look(&self.policy_context.workspace, &self.policy_context.settings.protected);
-            // It may wait for git.
-            let places = match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-                Ok(RuntimeFlavor::MultiThread) => block_in_place(look),
-                _ => look(),
-            };
-            let places = places.map_err(|error| error.to_string())?;
+            let places = self.look().map_err(|error| error.to_string())?;
             let hidden = if self.is_concealed { vec![] } else { places.hidden };
             Ok::<_, String>([hidden, places.committed].concat())
         };

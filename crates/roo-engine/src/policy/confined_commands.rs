@@ -3,10 +3,12 @@
 //! The sandbox is what bounds a command. What is read here from a line only finds the lines whose user wants to be
 //! asked all the same: those that name a place outside of the workspace, a secret, or a protected file as a target.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::check;
+use super::command_place::CommandPlace;
 use super::context::{PolicyContext, ToolCallContext};
 use super::decision::{AskReason, Refusal};
 use super::free_places::FreePlaces;
@@ -19,11 +21,11 @@ use super::rule::{AllowRule, AskRule, NamedAllowRule, RefusalRule};
 use super::tool_homes::{caches, tool_directories};
 use roo_formats::config::ExecuteMode;
 use roo_formats::intents::Enforced;
-use roo_protocol::rule::{RuleSubject, RuleVerdict};
+use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use roo_sandbox::changes::may_be_build_output;
 use roo_shell::{Command, Redirect, Word};
 use roo_text::render;
-use roo_workspace::{Location, Protection, Purpose, Resolved};
+use roo_workspace::{Location, Protection, Purpose, ReadAccess, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
@@ -141,17 +143,23 @@ impl Leaving {
 }
 
 impl Gate {
-    /// Returns what about a line does not stay in the sandbox that holds it; none where all of it does.
+    /// Returns what about a line does not stay in the sandbox that holds it, none where all of it does; and the secrets that it
+    /// names and the sandbox hides `here`, which are no reason: as long as the user doesn't grant them, it can't see them.
     pub(super) fn leaves(
         &self,
         call_context: ToolCallContext<'_>,
         directory: &Resolved,
         line: &str,
-    ) -> Option<Leaving> {
+        here: Option<&CommandPlace<'_>>,
+    ) -> (Option<Leaving>, SandboxAccess) {
         if roo_shell::deceptive_characters(line).any(|c| c != '\t') {
-            return Some("it holds characters that hide or reorder text".to_owned().into());
+            let reason = "it holds characters that hide or reorder text".to_owned();
+            return (Some(reason.into()), SandboxAccess::default());
         }
-        Walk::new(self, call_context, directory).line(line, 0)
+        let mut walk = Walk::new(self, call_context, directory, here);
+        let leaving = walk.line(line, 0);
+        let readable = walk.secrets.into_inner().into_iter().collect();
+        (leaving, SandboxAccess { readable, ..SandboxAccess::default() })
     }
 }
 
@@ -168,13 +176,23 @@ impl Gate {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
         let ends_word = |c: char| c.is_whitespace() || "\"'`()[]{}|&<>".contains(c);
-        let walk = Walk::new(self, call_context, directory);
+        let walk = Walk::new(self, call_context, directory, None);
         let mut words = text.split(ends_word).filter(|word| !word.is_empty());
-        words.find_map(|word| walk.word(word)).or_else(|| {
+        words.find_map(|word| walk.word(word, Use::Content)).or_else(|| {
             let is_line = !roo_shell::read(text).is_incomplete();
-            is_line.then(|| self.leaves(call_context, directory, text)).flatten().map(Leaving::into_reason)
+            let leaving = is_line.then(|| self.leaves(call_context, directory, text, None).0).flatten();
+            leaving.map(Leaving::into_reason)
         })
     }
+}
+
+/// Use that a program makes of a file that a word names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// It may read or write it.
+    Content,
+    /// It needs nothing but the name.
+    Name,
 }
 
 /// A walk through the commands of a line.
@@ -185,11 +203,21 @@ struct Walk<'a> {
     base: PathBuf,
     /// True as long as it can.
     is_base_known: bool,
+    /// Knows what the sandbox hides; none where every secret is to be asked about.
+    here: Option<&'a CommandPlace<'a>>,
+    /// Hidden paths whose content the line may need.
+    secrets: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(gate: &'a Gate, call_context: ToolCallContext<'a>, directory: &Resolved) -> Self {
-        Self { gate, call_context, base: directory.absolute().to_path_buf(), is_base_known: true }
+    fn new(
+        gate: &'a Gate,
+        call_context: ToolCallContext<'a>,
+        directory: &Resolved,
+        here: Option<&'a CommandPlace<'a>>,
+    ) -> Self {
+        let base = directory.absolute().to_path_buf();
+        Self { gate, call_context, base, is_base_known: true, here, secrets: RefCell::default() }
     }
 
     fn line(&mut self, line: &str, nesting: usize) -> Option<Leaving> {
@@ -207,8 +235,9 @@ impl<'a> Walk<'a> {
         let words = command.words.iter().skip(1).map(|word| word.visible.as_str());
         let all: Vec<&str> = command.words.iter().map(|word| word.visible.as_str()).collect();
         let places = words.clone().enumerate().filter(|(index, _)| !is_text(&all, index + 1));
-        let places = places.map(|(_, word)| word);
-        let mut left = assigned.chain(places).find_map(|word| self.word(word)).map(Leaving::from);
+        let places = places.map(|(index, word)| (word, use_of(&all, index + 1)));
+        let assigned = assigned.map(|value| (value, Use::Content));
+        let mut left = assigned.chain(places).find_map(|(word, of)| self.word(word, of)).map(Leaving::from);
         if command.words.iter().any(|word| is_shell(&word.visible)) {
             let lines = words.filter(|word| word.contains(char::is_whitespace));
             left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
@@ -231,7 +260,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A word with all that may be a path in it.
-    fn word(&self, word: &str) -> Option<String> {
+    fn word(&self, word: &str, of: Use) -> Option<String> {
         // The end of an address or of an expression is no place.
         let parts = word.split(SEPARATORS).filter(|part| !part.starts_with("//"));
         // An option with its value, as in `-C/etc`.
@@ -240,7 +269,7 @@ impl<'a> Walk<'a> {
         let attached = attached.filter(|path| *path != "/");
         let parts = parts.chain(attached).chain(std::iter::once(word));
         let parts: BTreeSet<&str> = parts.filter(|part| !part.is_empty()).collect();
-        parts.into_iter().find_map(|part| self.read(part))
+        parts.into_iter().find_map(|part| self.read(part, of))
     }
 
     fn redirect(&self, redirect: &Redirect) -> Option<Leaving> {
@@ -248,18 +277,18 @@ impl<'a> Walk<'a> {
         match redirect.operator.as_str() {
             "<&" | ">&" if is_descriptor(target) => None,
             "<<" | "<<-" | "<<<" => None,
-            "<" => self.read(&target.visible).map(Leaving::from),
+            "<" => self.read(&target.visible, Use::Content).map(Leaving::from),
             _ => self.written(target),
         }
     }
 
-    fn read(&self, path: &str) -> Option<String> {
+    fn read(&self, path: &str, of: Use) -> Option<String> {
         // Somebody's home directory.
         if path.strip_prefix('~').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
             return Some(outside(path));
         }
         match self.place(path)? {
-            Ok(place) => self.check(&place, Access::Look),
+            Ok(place) => self.check(&place, Access::Look, of),
             Err(reason) => Some(reason),
         }
     }
@@ -296,7 +325,7 @@ impl<'a> Walk<'a> {
                 Some(Leaving::Fails { reason, advice })
             }
             Location::Inside { .. } => {
-                let reason = self.check(&place, Access::Write)?;
+                let reason = self.check(&place, Access::Write, Use::Content)?;
                 if !is_certain || !self.is_held(&place) || self.may_be_opened(place.absolute()) {
                     return Some(Leaving::Asks(reason));
                 }
@@ -329,17 +358,42 @@ impl<'a> Walk<'a> {
         opened.chain(caches).chain(tools).any(|opened| place.starts_with(opened))
     }
 
-    fn check(&self, place: &Resolved, access: Access) -> Option<String> {
+    fn check(&self, place: &Resolved, access: Access, of: Use) -> Option<String> {
         let context = CheckContext {
             policy_context: self.gate.policy_context(),
             call_context: self.call_context,
             place,
             access,
         };
-        match check::check(&context) {
-            Ok(asks) => asks.map(|reason| reason.text),
-            Err(refusal) => Some(refusal.into_reason()),
+        let reason = match check::check(&context) {
+            Ok(asks) => asks?,
+            Err(refusal) => return Some(refusal.into_reason()),
+        };
+        let hidden = (reason.rule == AskRule::Secret).then(|| self.hidden_secret(place, access)).flatten();
+        match hidden {
+            Some(hidden) => {
+                if of == Use::Content {
+                    self.secrets.borrow_mut().insert(hidden);
+                }
+                None
+            }
+            None => Some(reason.text),
         }
+    }
+
+    /// Returns the path that hides a place from the command, if the user may grant it: it has the name of a secret, and
+    /// nothing else stands against this access.
+    fn hidden_secret(&self, place: &Resolved, access: Access) -> Option<String> {
+        let context = self.gate.policy_context();
+        let hidden = self.here?.hidden().iter().find(|hidden| place.absolute().starts_with(hidden))?;
+        let text = hidden.to_str()?;
+        let purpose = if hidden.is_dir() { Purpose::Directory } else { Purpose::Read };
+        let found = self.gate.resolve(text, purpose).ok()?;
+        let is_secret = found.absolute() == hidden.as_path()
+            && context.workspace.read_access(&found) == ReadAccess::Secret;
+        let protection = protection_at(context, self.call_context, place);
+        let is_protected = matches!(protection, Protection::Tier1 { .. } | Protection::Denied);
+        (is_secret && (access == Access::Look || !is_protected)).then(|| text.to_owned())
     }
 
     /// Resolves a text where something is there: to a place of the workspace, or the reason why that asks.
@@ -376,6 +430,45 @@ impl<'a> Walk<'a> {
 fn is_shell(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
     matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "eval" | "watch" | "busybox")
+}
+
+/// Returns what a program does with the file that a word of its line names. It counts for what the sandbox hides, so that a
+/// program which does more all the same sees nothing.
+fn use_of(words: &[&str], index: usize) -> Use {
+    let (Some(program), Some(word)) = (words.first(), words.get(index)) else { return Use::Content };
+    let is_pattern = ["--exclude=", "--exclude-dir="].iter().any(|option| word.starts_with(option));
+    let needs_name = match program.rsplit('/').next().unwrap_or_default() {
+        "echo" | "printf" | "test" | "[" | "[[" | "ls" | "stat" => true,
+        // What is there is not read to be replaced.
+        "cp" => {
+            let has_target = words.iter().any(|word| word.starts_with("-t") || word.starts_with("--t"));
+            index > 1 && index + 1 == words.len() && !has_target
+        }
+        "git" => names_alone(&words[1..]),
+        _ => false,
+    };
+    if is_pattern || needs_name { Use::Name } else { Use::Content }
+}
+
+/// Returns whether a subcommand of git prints of files no more than their names.
+fn names_alone(words: &[&str]) -> bool {
+    const PLAIN: &[&str] =
+        &["--oneline", "--all", "--follow", "--graph", "--name-only", "--name-status", "--stat"];
+    let is_count = |word: &str| {
+        let digits = word.trim_start_matches("-n").trim_start_matches('-');
+        word.starts_with('-') && digits.chars().all(|c| c.is_ascii_digit())
+    };
+    match words {
+        ["check-ignore" | "ls-files" | "status", ..] => true,
+        ["rm", options @ ..] => options.contains(&"--cached"),
+        ["log", options @ ..] => {
+            options.contains(&"--oneline")
+                && options.iter().all(|word| {
+                    !word.starts_with('-') || *word == "--" || PLAIN.contains(word) || is_count(word)
+                })
+        }
+        _ => false,
+    }
 }
 
 /// Returns whether a word of slashes is a text for its program, as in `grep -n // a.js` and `cut -d / -f 1`, and not the

@@ -125,6 +125,8 @@ pub struct Offers<'a> {
     pub declines_confined: bool,
     /// Access that the sandbox withheld from this very call before, and the user has not declined to grant.
     pub withheld: Option<&'a SandboxAccess>,
+    /// Access that the user has declined to grant to the task; none where they have declined none.
+    pub declined: Option<&'a SandboxAccess>,
     /// The SSH key with which git did not sign for an earlier command of the task.
     pub signing_key: Option<&'a str>,
 }

@@ -1,6 +1,6 @@
 //! `execute_command`: what a command line would do, and whether it may without asking.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use roo_formats::intents::Intent;
 use roo_formats::modes;
 use roo_protocol::ids::{Digest, Urid};
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess, TRUST_EXPLANATION};
+use roo_sandbox::exec::sandbox::Confinement;
 use roo_text::render;
 use roo_workspace::{Location, Purpose, Resolved, read_disk};
 
@@ -88,9 +89,10 @@ impl Gate {
             .concealed(sandbox.holds_within_grants)
             .with(Arc::clone(self.repositories()));
         self.apply_command_rules(&rules, line, &here, &mut consent)?;
-        if sandbox.holds_within_grants {
-            self.apply_confined_policy(call_context, &directory, &execute, &mut consent)?;
-        }
+        let named = match sandbox.holds_within_grants {
+            true => self.apply_confined_policy(call_context, &directory, &execute, &here, &mut consent)?,
+            false => SandboxAccess::default(),
+        };
 
         let summary = command::summarize(line, &here);
         let parts = self.independent_parts(line);
@@ -105,13 +107,17 @@ impl Gate {
         shared.sort();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(call_context, line).filter(|_| consent.must_ask.is_none());
+        let offered = grants.offered(call_context, line, &named).filter(|_| consent.must_ask.is_none());
         let mut opened = grants.allowed;
         if let Some(access) = offered {
-            shown
-                .push_str(&format!("\nThe sandbox withheld this before; it would let the command {access}."));
+            let why = match named.is_empty() {
+                true => "withheld this before",
+                false => "hides what the line names",
+            };
+            shown.push_str(&format!("\nThe sandbox {why}; it would let the command {access}."));
             opened.extend(&access);
-            consent.offer_access(access, command::shortest_commands(line, &here));
+            let why = if named.is_empty() { "but the task needed it" } else { "and the line names it" };
+            consent.offer_access(access, why, command::shortest_commands(line, &here));
         }
         opened.sort();
         let is_held = sandbox.holds_within_grants && !execute.network && opened == shared;
@@ -122,6 +128,9 @@ impl Gate {
         let changes_work_tree = command::changes_work_tree(line) && !execute.background;
         let (confined, watch) =
             self.command_bounds(call_context, grant.as_ref(), (&opened, changes_work_tree), network).await?;
+        if let Some(confined) = &confined {
+            consent.tell_changeable(&confined.confinement);
+        }
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
@@ -260,19 +269,27 @@ impl Gate {
         }
     }
 
-    /// Applies the policy for commands that stay in the sandbox, where no rule and no question decides.
+    /// Applies the policy for commands that stay in the sandbox, where no rule and no question decides. Returns the hidden
+    /// secrets that the line names, where it runs with or without them.
     fn apply_confined_policy(
         &self,
         call_context: ToolCallContext<'_>,
         directory: &Resolved,
         execute: &ExecuteCommand,
+        here: &CommandPlace<'_>,
         consent: &mut Consent,
-    ) -> Result<(), Refusal> {
+    ) -> Result<SandboxAccess, Refusal> {
         if consent.must_ask.is_some() || consent.allowed_by.is_some() {
-            return Ok(());
+            return Ok(SandboxAccess::default());
         }
         let confined = confined_commands::confined(self.policy_context(), call_context)?;
-        match (confined, self.leaves(call_context, directory, &execute.command)) {
+        let (leaving, named) = match confined {
+            // The line asks in any case, and runs without them.
+            ConfinedPolicy::Ask => return Ok(SandboxAccess::default()),
+            _ => self.leaves(call_context, directory, &execute.command, Some(here)),
+        };
+        let named = if leaving.is_none() { named } else { SandboxAccess::default() };
+        match (confined, leaving) {
             (ConfinedPolicy::Ask, _) => {}
             (ConfinedPolicy::Run(_), Some(Leaving::Fails { advice, .. })) => {
                 return Err(Refusal::forbidden(RefusalRule::Sandbox, advice));
@@ -303,7 +320,7 @@ impl Gate {
                 consent.undecided = Some(AskReason { rule: AskRule::Command, text });
             }
         }
-        Ok(())
+        Ok(named)
     }
 
     /// Returns the parts of the system context's command; none of any other.
@@ -407,12 +424,29 @@ impl Consent {
     }
 
     /// Asks about access that the sandbox withheld, for all commands or for those of this line.
-    fn offer_access(&mut self, access: SandboxAccess, commands: Option<Vec<Vec<String>>>) {
-        let text = format!("the sandbox does not let commands {access}, but the task needed it");
+    fn offer_access(&mut self, access: SandboxAccess, why: &str, commands: Option<Vec<Vec<String>>>) {
+        let text = format!("the sandbox does not let commands {access}, {why}");
         self.must_ask = Some(AskReason { rule: AskRule::Sandbox, text });
         self.alternative = commands
             .map(|commands| RuleSubject::CommandAccess { commands, access: Box::new(access.clone()) });
         self.standing = Some(RuleSubject::SandboxAccess(Box::new(access)));
+    }
+
+    /// Says what of the files that are offered the command could change as well, as it may write where they are.
+    fn tell_changeable(&mut self, confinement: &Confinement) {
+        let (Some(asked), Some(RuleSubject::SandboxAccess(access))) = (&mut self.must_ask, &self.standing)
+        else {
+            return;
+        };
+        let is_below =
+            |path: &str, places: &[PathBuf]| places.iter().any(|place| Path::new(path).starts_with(place));
+        let is_changeable =
+            |path: &&String| is_below(path, &confinement.writable) && !is_below(path, &confinement.read_only);
+        let changeable: Vec<String> =
+            access.readable.iter().filter(is_changeable).map(|path| format!("`{path}`")).collect();
+        if !changeable.is_empty() {
+            asked.text.push_str(&format!("; it could change {} too", changeable.join(", ")));
+        }
     }
 }
 

@@ -101,17 +101,26 @@ impl SandboxGrants {
         self
     }
 
-    /// Returns the access that was withheld from a call before, or from one that signs, and its user has neither
-    /// granted nor refused.
-    pub(super) fn offered(&self, call_context: ToolCallContext<'_>, line: &str) -> Option<SandboxAccess> {
+    /// Returns the access that was withheld from a call before, or from one that signs, or that it names, and its user has
+    /// neither granted nor refused.
+    pub(super) fn offered(
+        &self,
+        call_context: ToolCallContext<'_>,
+        line: &str,
+        named: &SandboxAccess,
+    ) -> Option<SandboxAccess> {
         let mut access = call_context.offers.withheld.cloned().unwrap_or_default();
         let key = call_context.offers.signing_key.filter(|_| command::may_sign(line));
         access.extend(&SandboxAccess {
             signing_keys: key.map(str::to_owned).into_iter().collect(),
             ..SandboxAccess::default()
         });
+        access.extend(named);
         access.remove(&self.allowed);
         access.remove(&self.denied);
+        if let Some(declined) = call_context.offers.declined {
+            access.remove(declined);
+        }
         (!access.is_empty()).then_some(access)
     }
 }

@@ -237,6 +237,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         declined: ended.declined,
         lines: vec![],
         names: vec![],
+        hidden: vec![],
         advice: None,
         grantable: SandboxAccess::default(),
     };
@@ -246,7 +247,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         let names = places.names(hidden);
         let holds_login = logins[0] && LOGINS.iter().any(|name| hidden.ends_with(name));
         if holds_login || errors.iter().any(|(line, error)| names.are_in(line, *error)) {
-            found.hidden(hidden);
+            found.hide(hidden);
         }
     }
     if is_chromium {
@@ -266,6 +267,10 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     let mut told = BTreeSet::new();
     // What a debugger tries in `/proc` it does without, and no setting opens it.
     for path in unwritable.into_iter().filter(|path| !path.starts_with("/proc")) {
+        // Who may not see it can't write it either.
+        if found.hidden.iter().any(|hidden| path.starts_with(hidden)) {
+            continue;
+        }
         let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
         if told.insert(place.clone()) {
             found.unwritable(&path, &place);
@@ -447,13 +452,16 @@ struct Findings<'a> {
     declined: &'a SandboxAccess,
     lines: Vec<String>,
     names: Vec<String>,
+    /// Hidden paths that are told.
+    hidden: Vec<PathBuf>,
     /// What the model can do by itself.
     advice: Option<&'static str>,
     grantable: SandboxAccess,
 }
 
 impl Findings<'_> {
-    fn hidden(&mut self, path: &Path) {
+    fn hide(&mut self, path: &Path) {
+        self.hidden.push(path.to_path_buf());
         let shown = self.places.shown(path);
         let text = path.to_str().filter(|_| self.places.may_be_read(path)).map(str::to_owned);
         let how = match &text {
@@ -869,6 +877,15 @@ mod tests {
         let declined = explained(true, &access);
         assert_eq!(declined.grantable, SandboxAccess::default());
         assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn a_hidden_file_that_a_command_would_write_is_told_once() {
+        let case = Case::new();
+        let output = "bash: .env: Permission denied";
+        let explained = case.explain(output, &[case.root().join(".env")], &SandboxAccess::default());
+        let told: Vec<&str> = explained.text.lines().filter(|line| line.starts_with("- ")).collect();
+        assert_eq!(told, ["- .env can't be read (setting sandbox.readable)"]);
     }
 
     #[test]

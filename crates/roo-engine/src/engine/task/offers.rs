@@ -154,6 +154,7 @@ impl OfferMemory {
         Offers {
             declines_confined: self.declines_confined,
             withheld,
+            declined: Some(&self.declined),
             signing_key: signing_key.map(String::as_str),
         }
     }
