@@ -29,6 +29,26 @@ use roo_workspace::{Location, Protection, Purpose, ReadAccess, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
+/// Files by which a machine describes itself to every program. None holds a password or says what other users run.
+const MACHINE: &[&str] = &[
+    "/etc/debian_version",
+    "/etc/group",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/lsb-release",
+    "/etc/machine-info",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/timezone",
+    "/proc/cpuinfo",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/version",
+];
 /// Directories that are private to a sandboxed command.
 const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Devices without content of anybody's.
@@ -420,6 +440,7 @@ impl<'a> Walk<'a> {
         }
         let place = place.absolute();
         let is_free = is_below(place, SYSTEM)
+            || MACHINE.iter().any(|file| place == Path::new(file))
             || is_below(place, PRIVATE)
             || FreePlaces::find(self.gate.policy_context()).contain(place);
         (!is_free).then(|| Err(outside(&path)))
@@ -471,10 +492,22 @@ fn names_alone(words: &[&str]) -> bool {
     }
 }
 
+/// Returns whether `ls` lists one of these directories and nothing below it.
+fn lists_system_directory(words: &[&str], word: &str) -> bool {
+    let is_plain = |word: &&str| match word.strip_prefix('-') {
+        Some(letters) => letters.chars().all(|c| "1AFSadhlrt".contains(c)),
+        None => true,
+    };
+    words.first() == Some(&"ls") && ["/", "/etc", "/etc/"].contains(&word) && words.iter().all(is_plain)
+}
+
 /// Returns whether a word of slashes is a text for its program, as in `grep -n // a.js` and `cut -d / -f 1`, and not the
-/// root directory.
+/// root directory; or a place of which its program tells no more than everybody knows.
 fn is_text(words: &[&str], index: usize) -> bool {
     let (Some(program), Some(word)) = (words.first(), words.get(index)) else { return false };
+    if lists_system_directory(words, word) || (*word == "~" && matches!(*program, "echo" | "printf")) {
+        return true;
+    }
     if word.is_empty() || word.chars().any(|c| c != '/') {
         return false;
     }
