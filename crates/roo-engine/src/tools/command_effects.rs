@@ -90,6 +90,8 @@ pub(super) struct CommandEffects {
     pub(super) refused: Vec<PathBuf>,
     /// Findings about git.
     pub(super) git: GitUse,
+    /// True if changes of git's own files were undone.
+    pub(super) undid_git: bool,
     /// Reason why it is not known what it changed; none where it is.
     pub(super) unknown: Option<String>,
     /// Hosts that it tried to reach and the proxy did not let it.
@@ -585,6 +587,7 @@ fn tell_git(outcome: GitOutcome, roots: &[PathBuf], effects: &mut CommandEffects
     if lines.is_empty() {
         return;
     }
+    effects.undid_git = true;
     effects.told.push_str(&format!(
         "\nThese changes of git's own files were undone, because they can make git run programs, talk to others or \
          name another author. The user can make them:{lines}"

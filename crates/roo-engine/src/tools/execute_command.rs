@@ -429,6 +429,14 @@ impl Run {
         {
             found.complete(shadow.changes(before, &context.sources()).await);
         }
+        if found.undid_git {
+            // An exit code of 0 alone reads as if the change had been made.
+            let line = exact_line(&running.line);
+            text = format!(
+                "Not done: what this command changed of git's own files was undone, as told below. If the task needs it, \
+                 the user can run this themselves: {line}\n{text}"
+            );
+        }
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
         if let Some(reason) = &found.unknown {
