@@ -101,6 +101,8 @@ const GIT: &[(&str, &str)] = &[
     ("gpg.x509.program", NO_SIGNING),
     ("log.showSignature", "false"),
     ("protocol.ext.allow", "never"),
+    // `gc` would write `info/refs`, for servers without git, into a directory that stays as it is.
+    ("repack.updateServerInfo", "false"),
     ("tag.gpgSign", "false"),
 ];
 
