@@ -52,6 +52,8 @@ pub(super) const BEGINNING: Duration = Duration::from_secs(3);
 /// Time without output after which that is told.
 pub(super) const QUIET: Duration = Duration::from_millis(250);
 
+/// The variable by which programs print no colours.
+const NO_COLOR: &str = "NO_COLOR";
 /// The variable by which git finds `ssh`.
 const GIT_SSH: &str = "GIT_SSH_COMMAND";
 /// The variable that names the socket of an SSH agent.
@@ -170,6 +172,10 @@ pub(super) async fn run(
         environment = environment.with(&BTreeMap::from([("HUSKY".to_owned(), "0".to_owned())]));
     }
     let mut environment = environment.with(&context.variables);
+    if sets_force_color(&command) {
+        // Node.js warns where both are set.
+        environment = environment.without(NO_COLOR);
+    }
     if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
@@ -261,6 +267,15 @@ pub(super) async fn run(
             }
         }
     }
+}
+
+/// Returns whether a line sets the variable by which programs print colours whatever they print to.
+fn sets_force_color(line: &str) -> bool {
+    roo_shell::read(line).commands.iter().any(|command| {
+        let words = command.words.iter().map(|word| word.visible.as_str());
+        let mut texts = command.assignments.iter().map(String::as_str).chain(words);
+        texts.any(|text| text.starts_with("FORCE_COLOR="))
+    })
 }
 
 /// Results of waiting for a command in the foreground.
@@ -803,6 +818,18 @@ mod tests {
     use crate::tools::read_command_output::Awaited;
     use crate::tools::{read_command_output, stop_command};
     use roo_protocol::ids::CommandId;
+
+    #[test]
+    fn a_line_that_forces_colours_is_found() {
+        for line in ["FORCE_COLOR=1 npx vitest run", "export FORCE_COLOR=1; x", "env FORCE_COLOR=3 x"] {
+            assert!(sets_force_color(line), "{line}");
+        }
+        assert!(
+            !["npx vitest run", "echo $FORCE_COLOR", "NO_COLOR=1 x"]
+                .iter()
+                .any(|line| sets_force_color(line))
+        );
+    }
 
     #[test]
     fn a_program_to_sign_with_that_is_only_printed_was_not_asked() {

@@ -292,6 +292,13 @@ impl Environment {
         self
     }
 
+    /// Without a variable.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.remove(name);
+        self
+    }
+
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
