@@ -19,7 +19,7 @@ const LIMIT_VARIABLES: [&str; 2] = ["npm_config_maxsockets", "NPM_CONFIG_MAXSOCK
 /// Connections at a time that no project needs.
 const UNLIMITED: &str = "100000";
 /// The largest configuration file that is read, in bytes.
-const LARGEST: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// Variables for npm, as its registries are configured in these directories and in the home directory. Reads the disk.
 ///
@@ -33,7 +33,8 @@ pub(super) fn variables<'a>(
 ) -> BTreeMap<String, String> {
     let value = |name: &&str| environment.get(name).and_then(OsStr::to_str);
     let home = environment.get("HOME").map(Path::new);
-    let files = directories.chain(home).filter_map(|above| read_regular(&above.join(".npmrc"), LARGEST).ok());
+    let files =
+        directories.chain(home).filter_map(|above| read_regular(&above.join(".npmrc"), MAX_FILE_BYTES).ok());
     let configured = files.flat_map(|text| text.lines().filter_map(registry).collect::<Vec<_>>());
     let named = REGISTRY_VARIABLES.iter().filter_map(value).map(str::to_owned);
     let mut registries = configured.chain(named).chain([REGISTRY.to_owned()]);
