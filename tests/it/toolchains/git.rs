@@ -296,6 +296,23 @@ fn hooks_that_the_users_configuration_names_run_where_they_can_be_read() {
 }
 
 #[test]
+fn gc_and_maintenance_write_what_they_may() {
+    let workshop = repository();
+    let told = workshop.both("git gc --quiet && git maintenance run --quiet");
+    assert!(told.contains("Output: none") && !told.contains("withheld"), "{told}");
+}
+
+#[test]
+fn a_change_of_the_configuration_that_is_undone_is_told_first() {
+    let workshop = repository();
+    let line = "git config alias.st status";
+    let told = workshop.agent(line);
+    let first = format!("the user can run this themselves: {line}\n");
+    assert!(told.contains(&first), "{told}");
+    assert!(told.find("Not done: ") < told.find("Exit code: 0"), "{told}");
+}
+
+#[test]
 fn what_is_for_this_machine_alone_is_no_change_for_git() {
     let workshop = repository();
     let told = workshop.agent("git status --short");

@@ -67,6 +67,8 @@ const DEVICES: &[&str] = &[
 /// The longest list of files in a question about trust, in bytes: every client shows so much of it. What can't be named
 /// isn't trusted by it.
 const NAMED: usize = 80;
+/// The most secrets that one question offers: nobody reads a longer list. The others stay hidden.
+const SECRETS: usize = 8;
 /// Nesting depth of command lines (`sh -c '…'`) that are read.
 const NESTING: usize = 4;
 /// Commands of the shell after which relative paths are meant from another directory.
@@ -178,7 +180,7 @@ impl Gate {
         }
         let mut walk = Walk::new(self, call_context, directory, here);
         let leaving = walk.line(line, 0);
-        let readable = walk.secrets.into_inner().into_iter().collect();
+        let readable = walk.secrets.into_inner().into_iter().take(SECRETS).collect();
         (leaving, SandboxAccess { readable, ..SandboxAccess::default() })
     }
 }
