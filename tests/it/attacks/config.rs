@@ -558,6 +558,11 @@ fn an_agent_does_not_widen_its_intent() {
         let told = ground.tool_with("execute_command", run, &intent);
         assert_eq!(told.verdict, "allow", "{line}: {told:?}");
         assert_eq!(ground.read(&format!("ws/{file}")), before, "{line}: {told:?}");
-        assert_eq!(fs::read_dir(ground.at("ws/.orchestration")).unwrap().count(), 1, "{line}: {told:?}");
+        let names = fs::read_dir(ground.at("ws/.orchestration")).unwrap();
+        let mut names: Vec<_> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        // The server's rules for git stand beside it.
+        assert_eq!(names, [".gitignore", "active_intents.yaml"], "{line}: {told:?}");
     }
 }
