@@ -283,11 +283,9 @@ impl Gate {
             return Ok(SandboxAccess::default());
         }
         let confined = confined_commands::confined(self.policy_context(), call_context)?;
-        let (leaving, named) = match confined {
-            // The line asks in any case, and runs without them.
-            ConfinedPolicy::Ask => return Ok(SandboxAccess::default()),
-            _ => self.leaves(call_context, directory, &execute.command, Some(here)),
-        };
+        // Where the user hasn't let commands run, a secret asks about the line.
+        let here = matches!(confined, ConfinedPolicy::Run(_)).then_some(here);
+        let (leaving, named) = self.leaves(call_context, directory, &execute.command, here);
         let named = if leaving.is_none() { named } else { SandboxAccess::default() };
         match (confined, leaving) {
             (ConfinedPolicy::Ask, _) => {}
