@@ -117,15 +117,15 @@ turns:
   - calls: [{ tool: execute_command, params: { command: "cat", background: true, pty: true, timeout: 1 } }]
   - calls: [{ tool: send_command_input, params: { command_id: FIRST, input: "print(1)" } }]
   - when: { contains: "print(1)\nprint(1)" }
-    calls: [{ tool: send_command_input, params: { command_id: FIRST, input: "open('/etc/hostname')" } }]
-  - when: { contains: "hostname')\nopen(" }
+    calls: [{ tool: send_command_input, params: { command_id: FIRST, input: "open('/etc/fstab')" } }]
+  - when: { contains: "fstab')\nopen(" }
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
     let home = playing(script, "autoApprove: { execute: { mode: confined } }\n");
     let mut client = Client::start(&home, Options::typed());
     client.request("roo/trust/grant", json!({}));
     client.start_task("Type.");
-    assert_eq!(client.titles_until_completed(|_| "allow_once"), ["Type at cmd-4: open('/etc/hostname')"]);
+    assert_eq!(client.titles_until_completed(|_| "allow_once"), ["Type at cmd-4: open('/etc/fstab')"]);
     assert_eq!(client.shut_down(), 0);
 }
 
