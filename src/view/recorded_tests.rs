@@ -194,7 +194,7 @@ fn check(name: &str) {
         fs::write(&path, serde_json::to_string_pretty(&seen).unwrap() + "\n").unwrap();
     }
     let expected: Vec<Value> = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    assert!(expected.len() > 3, "{name}: nearly nothing is looked at");
+    assert!(!expected.is_empty(), "{name}: nothing is looked at");
     for (expected, seen) in expected.iter().zip(&seen) {
         assert_eq!(
             expected, seen,
@@ -209,14 +209,13 @@ fn recorded_requests_are_seen_as_by_every_front_end() {
     names().iter().for_each(|name| check(name));
 }
 
-/// Kinds of events that no recording has, and why.
-const NOT_RECORDED: &[(&str, &[&str])] = &[
-    ("the sizes differ by the machine", &["context.shortening", "context.shortened", "context.restored"]),
-    ("it comes when a summary fails", &["context.kept"]),
-    ("the user restores what has ended", &["restore.started", "restore.finished"]),
-    ("they begin as another request, or as another program's", &["task.forked", "task.imported"]),
-    ("a workspace with intents would govern all of a recording", &["intent.selected"]),
-    ("they come when a disk is full or a client is too slow", &["server.degraded", "server.recovered"]),
+/// Kinds of events that no recording has.
+const NOT_RECORDED: &[(&str, &str)] = &[
+    ("task.imported", "it is made from another program's files, whose paths and times it has"),
+    ("context.kept", "it comes when a summary fails, and the reason differs by what a script has seen"),
+    ("intent.selected", "a workspace with intents would govern all of a recording"),
+    ("server.degraded", "it comes when the disk is full or a client is too slow"),
+    ("server.recovered", "it follows on that"),
 ];
 
 #[test]
@@ -230,8 +229,7 @@ fn every_kind_of_event_is_in_a_recording() {
         let event = serde_json::to_value(&params.event).unwrap();
         missing.remove(event["type"].as_str().unwrap());
     }
-    let expected = NOT_RECORDED.iter().flat_map(|(_, kinds)| *kinds).map(|kind| (*kind).to_owned());
-    let expected: BTreeSet<String> = expected.collect();
+    let expected: BTreeSet<String> = NOT_RECORDED.iter().map(|(kind, _)| (*kind).to_owned()).collect();
     missing.remove("Unknown");
     assert_eq!(missing, expected);
 }

@@ -32,6 +32,15 @@ impl Recording {
         self.0.extend(events.map(|message| message["params"].clone()));
     }
 
+    /// What a client has seen of one of several requests, without the pieces of running text.
+    fn whole_events(client: &Client, request: &str) -> Self {
+        let mut recording = Self::default();
+        recording.take(client);
+        let is_piece = |kind: &Value| kind == "message.delta" || kind == "tool.output";
+        recording.0.retain(|event| event["rootId"] == request && !is_piece(&event["event"]["type"]));
+        recording
+    }
+
     fn last_number(&self) -> u64 {
         self.0.iter().filter_map(|event| event["seq"].as_u64()).max().unwrap_or_default()
     }
@@ -39,7 +48,9 @@ impl Recording {
     /// The lines of the file, with nothing in them that differs from run to run.
     fn lines(&self, home: &Home) -> Vec<String> {
         let root = self.0[0]["rootId"].as_str().unwrap();
-        let urid = self.0[0]["event"]["urid"].as_str().unwrap();
+        // A fork tells of its own id after the events that it shares.
+        let forked = self.0.iter().map(|event| &event["event"]).find(|event| event["type"] == "task.forked");
+        let urid = forked.unwrap_or(&self.0[0]["event"])["urid"].as_str().unwrap();
         let place = home.path("");
         let place = place.to_str().unwrap().trim_end_matches('/');
         let digest = Regex::new("sha256:[0-9a-f]{64}").unwrap();
@@ -50,10 +61,19 @@ impl Recording {
             number = event["seq"].as_i64().unwrap_or(number);
             set_times(&mut event, BEGIN + number * 1000);
             // The size of a request depends on the machine, which the system prompt describes.
-            event["event"].as_object_mut().map(|event| event.remove("context"));
+            if let Some(event) = event["event"].as_object_mut() {
+                event.remove("context");
+                for (name, size) in [("tokensBefore", 9000), ("tokensAfter", 3000)] {
+                    event.entry(name).and_modify(|tokens| *tokens = size.into());
+                }
+            }
             let text = serde_json::to_string(&event).unwrap();
             let text = text.replace(root, "request").replace(urid, "20260102-03-04-0a0b0c0d");
             let text = text.replace(place, "/home/user");
+            let text = ["taskId", "urid"].iter().fold(text, |text, name| {
+                let id = forked.and_then(|forked| forked["from"][name].as_str());
+                id.map_or(text.clone(), |id| text.replace(id, &format!("origin-{name}")))
+            });
             let numbered = |found: &Captures<'_>| {
                 let next = digests.len() + 1;
                 format!("sha256:{:064x}", digests.entry(found[0].to_owned()).or_insert(next))
@@ -248,4 +268,126 @@ fn a_request_that_is_steered_is_told_as_recorded() {
     recording.take(&client);
     assert_eq!(client.shut_down(), 0);
     recording.check(&home, "steering");
+}
+
+const SETTLED: &str = r#"
+turns:
+  - when: { contains: "Write a.txt" }
+    calls: [{ tool: write_to_file, params: { path: a.txt, content: "one\n" } }]
+  - when: { contains: "Write b.txt" }
+    calls: [{ tool: write_to_file, params: { path: b.txt, content: "two\n" } }]
+  - calls: [{ tool: attempt_completion, params: { result: It is written. } }]
+  - calls: [{ tool: attempt_completion, params: { result: It is written. } }]
+"#;
+
+#[test]
+fn a_request_in_which_a_rule_decides_is_told_as_recorded() {
+    let home = Home::playing(SETTLED);
+    home.configure(SETTINGS);
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Write a.txt");
+    until_asked(&mut client, "approval.requested");
+    // The rule is made in another request.
+    let other = client.start_task("Write b.txt");
+    decide(&mut client, "allow_always", None);
+    client.wait_for("the ends of both", {
+        let mut open = vec![task.clone(), other];
+        move |message| {
+            let params = &message["params"];
+            let is_end = params["event"]["type"] == "tree.changed"
+                && params["event"]["nodes"][0]["state"] == "completed";
+            open.retain(|open| !(is_end && params["rootId"] == open.as_str()));
+            open.is_empty()
+        }
+    });
+    Recording::whole_events(&client, &task).check(&home, "settled");
+    assert_eq!(client.shut_down(), 0);
+}
+
+const REWORKED: &str = r#"
+turns:
+  - text: I write the list.
+    calls: [{ tool: write_to_file, params: { path: list.txt, content: "one\ntwo\n" } }]
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - calls: [{ tool: read_file, params: { path: b.txt } }]
+  - calls: [{ tool: ask_followup_question, params: { question: "Go on?", follow_up: [{ text: "Yes" }] } }]
+  - calls: [{ tool: ask_followup_question, params: { question: "And now?", follow_up: [{ text: "Yes" }] } }]
+  - calls: [{ tool: ask_followup_question, params: { question: "Done?", follow_up: [{ text: "Yes" }] } }]
+  - calls: [{ tool: attempt_completion, params: { result: There is a list. } }]
+"#;
+
+const SUMMARIES: &str = r#"
+turns:
+  - mode: condense
+    text: A list was written.
+    usage: { tokensIn: 100, tokensOut: 10 }
+"#;
+
+#[test]
+fn a_request_that_is_shortened_and_restored_is_told_as_recorded() {
+    let home = Home::playing(REWORKED);
+    let (script, summaries) = (home.path("script.yaml"), home.path("summaries.yaml"));
+    fs::write(&summaries, SUMMARIES).unwrap();
+    let settings = json!({
+        "autoApprove": { "write": true, "read": true }, "sandbox": { "level": "off" },
+        "profiles": {
+            "default": { "provider": "scripted", "script": script, "condense": { "profile": "short" } },
+            "short": { "provider": "scripted", "script": summaries },
+        },
+    });
+    // JSON is YAML.
+    fs::write(home.config_file(), settings.to_string()).unwrap();
+    for name in ["a.txt", "b.txt"] {
+        fs::write(home.work(name), "A line of the file.\n".repeat(300)).unwrap();
+    }
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Write a list");
+    let answer = |client: &mut Client, question: &Value| {
+        let answer = json!({ "questionId": question["questionId"], "text": "Yes" });
+        client.request("roo/question/answer", answer);
+    };
+    let question = until_asked(&mut client, "question.asked");
+    client.request("roo/context/condense", json!({ "taskId": task }));
+    answer(&mut client, &question);
+    let shortened = until(&mut client, "context.shortened", |_| true);
+    let question = until_asked(&mut client, "question.asked");
+    client.request("roo/context/restore", json!({ "taskId": task, "seq": shortened["seq"] }));
+    answer(&mut client, &question);
+    let question = until_asked(&mut client, "question.asked");
+    answer(&mut client, &question);
+    until_root(&mut client, "completed");
+    let listed = client.request("roo/checkpoint/list", json!({ "taskId": task }));
+    let restore = json!({ "taskId": task, "seq": listed["checkpoints"][0]["seq"], "what": "files" });
+    client.request("roo/checkpoint/restore", restore);
+    until(&mut client, "restore.finished", |_| true);
+    Recording::whole_events(&client, &task).check(&home, "reworked");
+    assert_eq!(client.shut_down(), 0);
+}
+
+const FORKED: &str = r#"
+turns:
+  - when: { contains: "another way" }
+    text: Then otherwise.
+    calls: [{ tool: attempt_completion, params: { result: Otherwise. } }]
+  - calls: [{ tool: ask_followup_question, params: { question: "Which way?", follow_up: [{ text: "This one" }] } }]
+"#;
+
+#[test]
+fn a_fork_is_told_as_recorded() {
+    let home = Home::playing(FORKED);
+    home.configure(SETTINGS);
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Find a way");
+    until_asked(&mut client, "question.asked");
+    let forked = client.request("roo/task/fork", json!({ "taskId": task }));
+    let fork = forked["taskId"].as_str().unwrap().to_owned();
+    assert_eq!(client.shut_down(), 0);
+
+    // A client that comes later is told all of it.
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/task/attach", json!({ "taskId": fork, "afterSeq": 0 }));
+    client.request("roo/task/send", json!({ "taskId": fork, "text": "Go another way." }));
+    until_root(&mut client, "completed");
+    Recording::whole_events(&client, &fork).check(&home, "forked");
+    assert_eq!(client.shut_down(), 0);
 }

@@ -92,7 +92,7 @@ for (const name of recordings) {
   const checkpoints = JSON.parse(read(`${name}.view.json`)) as Checkpoint[];
 
   test(`the recorded request ${name} is seen as by every front end`, () => {
-    assert.ok(checkpoints.length > 3);
+    assert.ok(checkpoints.length > 0);
     let request = unknownRequest("request");
     let applied = 0;
     for (const { after, view } of checkpoints) {
