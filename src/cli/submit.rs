@@ -31,16 +31,35 @@ pub(super) async fn submit(
     notices: &Notices,
 ) -> Result<Ending, CliError> {
     let context = SessionContext::find(&common)?;
+    let (request, prompt) = match &submit.request {
+        Some(id) => (known_request(id)?, None),
+        // While it is read, a signal ends the process by itself.
+        None => (TaskId::new(Uuid::now_v7().to_string()), Some(read_prompt(&submit)?)),
+    };
     let mut signals = Signals::listen()?;
-    let connection = nats::connect(&submit.nats, "roo-lsp submit").await?;
-    let storage = Storage::open(&connection).await?;
-    let request = match &submit.request {
-        Some(id) => known_request(id)?,
-        None => {
-            let request = TaskId::new(Uuid::now_v7().to_string());
-            send(&context.folder, &submit, &storage, &request).await?;
+    let mut may_be_known = prompt.is_none();
+    let sent = async {
+        let connection = nats::connect(&submit.nats, "roo-lsp submit").await?;
+        let storage = Storage::open(&connection).await?;
+        if let Some(prompt) = prompt {
+            let submission = prepare(&context.folder, &submit, prompt, &storage, &request).await?;
+            may_be_known = true;
+            storage.submit(&submit.queue, &request, &submission).await?;
             writeln!(terminal::stderr(), "roo-lsp: submitted as {request}")?;
-            request
+        }
+        Ok::<_, CliError>(storage)
+    };
+    let storage = tokio::select! {
+        sent = sent => sent?,
+        signal = signals.next() => {
+            let advice = match may_be_known {
+                true => format!(
+                    "stopped; the server may have the request: see it with: roo-lsp submit --request {request}"
+                ),
+                false => "stopped; nothing was submitted".to_owned(),
+            };
+            writeln!(terminal::stderr(), "roo-lsp: {advice}")?;
+            return Ok(ending_by(signal));
         }
     };
     if submit.detach {
@@ -53,23 +72,35 @@ pub(super) async fn submit(
         request: &request,
         shown: 0,
     };
-    let result = tokio::select! {
-        result = follow.until_result() => result?,
+    let mut has_ended = false;
+    let followed = async {
+        let result = follow.until_result().await?;
+        has_ended = true;
+        let patch = fetch_patch(&storage, &result).await;
+        Ok::<_, CliError>((result, patch))
+    };
+    let (result, patch) = tokio::select! {
+        followed = followed => followed?,
         signal = signals.next() => {
             follow.viewer.clear()?;
+            let how = if has_ended { "the result is kept" } else { "the request goes on" };
             writeln!(
                 terminal::stderr(),
-                "roo-lsp: the request goes on; see it again with: roo-lsp submit --request {request}"
+                "roo-lsp: {how}; see it again with: roo-lsp submit --request {request}"
             )?;
-            return Ok(match signal {
-                Signal::Interrupt => Ending::Interrupted,
-                Signal::Terminate => Ending::Terminated,
-            });
+            return Ok(ending_by(signal));
         }
     };
     follow.viewer.clear()?;
     drop(follow);
-    conclude(&context, &submit, &storage, result).await
+    conclude(&context, &submit, result, patch).await
+}
+
+fn ending_by(signal: Signal) -> Ending {
+    match signal {
+        Signal::Interrupt => Ending::Interrupted,
+        Signal::Terminate => Ending::Terminated,
+    }
 }
 
 fn known_request(id: &str) -> Result<TaskId, CliError> {
@@ -78,37 +109,39 @@ fn known_request(id: &str) -> Result<TaskId, CliError> {
         .map_err(|_| CliError::Usage("--request takes the whole id that `roo-lsp submit` printed".to_owned()))
 }
 
-/// Puts a request into its queue, with the commit that it is about.
-async fn send(
-    folder: &Path,
-    submit: &arguments::Submit,
-    storage: &Storage,
-    request: &TaskId,
-) -> Result<(), CliError> {
+/// The prompt of a new request.
+fn read_prompt(submit: &arguments::Submit) -> Result<String, CliError> {
     let prompt = match submit.prompt.as_deref().unwrap_or_default() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
     };
-    if prompt.trim().is_empty() {
-        return Err(CliError::Usage("the prompt is empty; describe the task".to_owned()));
+    match prompt.trim().is_empty() {
+        true => Err(CliError::Usage("the prompt is empty; describe the task".to_owned())),
+        false => Ok(prompt),
     }
+}
+
+/// The submission as JSON, whose commit is among the files in NATS or in a repository that the worker clones.
+async fn prepare(
+    folder: &Path,
+    submit: &arguments::Submit,
+    prompt: String,
+    storage: &Storage,
+    request: &TaskId,
+) -> Result<Vec<u8>, CliError> {
     let commit = worker::commit(folder, &submit.commit).await.map_err(other)?;
     let source = match &submit.repository {
         Some(url) => Source::Repository { url: url.clone() },
         None => {
-            let scratch = scratch_directory()?;
-            let sent = send_bundle(folder, &commit, &scratch, storage, request).await;
-            // What is left of it is in the directory of temporary files.
-            let _ = std::fs::remove_dir_all(&scratch);
-            sent?
+            let scratch = ScratchDirectory::make()?;
+            send_bundle(folder, &commit, &scratch.0, storage, request).await?
         }
     };
     let limits = SubmittedLimits { requests: submit.max_requests, cost_usd: submit.max_cost };
     let mut submission = Submission::new(request.clone(), source, commit, prompt);
     (submission.mode, submission.profile) = (submit.mode.clone(), submit.profile.clone());
     submission.limits = limits;
-    let bytes = serde_json::to_vec(&submission).map_err(other)?;
-    Ok(storage.submit(&submit.queue, request, &bytes).await?)
+    serde_json::to_vec(&submission).map_err(other)
 }
 
 async fn send_bundle(
@@ -133,13 +166,24 @@ async fn send_bundle(
     Ok(Source::Bundle { file })
 }
 
-/// A private directory for temporary files.
-fn scratch_directory() -> Result<PathBuf, CliError> {
-    use std::os::unix::fs::DirBuilderExt as _;
+/// A private directory for temporary files, which is removed with what is in it.
+struct ScratchDirectory(PathBuf);
 
-    let path = std::env::temp_dir().join(format!("roo-lsp-{}", Uuid::new_v4().simple()));
-    std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(other)?;
-    Ok(path)
+impl ScratchDirectory {
+    fn make() -> Result<Self, CliError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+
+        let path = std::env::temp_dir().join(format!("roo-lsp-{}", Uuid::new_v4().simple()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(other)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        // What is left of it is in the directory of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn other(error: impl std::fmt::Display) -> CliError {
@@ -207,12 +251,22 @@ impl Follow<'_> {
     }
 }
 
+/// The patch of a result; none where no file was changed.
+async fn fetch_patch(storage: &Storage, result: &WorkResult) -> Result<Option<Vec<u8>>, CliError> {
+    let Some(patch) = &result.patch else { return Ok(None) };
+    let bytes = storage.file(&patch.file, MAX_PATCH_BYTES).await?;
+    match Digest::of(&bytes) == patch.digest {
+        true => Ok(Some(bytes)),
+        false => Err(CliError::Other("the patch is not the one that the worker has made".to_owned())),
+    }
+}
+
 /// Says how the request ended, and brings its patch to the user.
 async fn conclude(
     context: &SessionContext,
     submit: &arguments::Submit,
-    storage: &Storage,
     result: WorkResult,
+    patch: Result<Option<Vec<u8>>, CliError>,
 ) -> Result<Ending, CliError> {
     let how = match result.outcome {
         WorkOutcome::Completed => None,
@@ -231,12 +285,8 @@ async fn conclude(
             writeln!(terminal::stderr(), "roo-lsp: {how}: {}", visible(&result.text))?;
         }
     }
-    if let Some(patch) = &result.patch {
-        let bytes = storage.file(&patch.file, MAX_PATCH_BYTES).await?;
-        if Digest::of(&bytes) != patch.digest {
-            return Err(CliError::Other("the patch is not the one that the worker has made".to_owned()));
-        }
-        deliver(context, submit, &result, &bytes).await?;
+    if let Some(patch) = patch? {
+        deliver(context, submit, &result, &patch).await?;
     } else if how.is_none() {
         writeln!(terminal::stderr(), "roo-lsp: it changed no file")?;
     }

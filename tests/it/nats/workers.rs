@@ -1,7 +1,8 @@
 //! `roo-lsp worker` and `roo-lsp submit`: work goes to a worker, and comes back as a change.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 
 use async_nats::jetstream;
 use rustix::process::Signal;
@@ -10,10 +11,21 @@ use serde_json::{Value, json};
 use super::{Broker, DONE, ask, next, playing, submit, text, worker};
 use crate::support::assert_gapless;
 use crate::support::client::DEADLINE;
+use crate::support::project::Project;
 use crate::support::repository::git;
 
 /// Changes the second line of a file, and makes another one.
 const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]\n  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
+
+/// Puts a git before the real one, which begins with these lines of a shell. Returns the path of programs with it.
+fn git_that_begins_with(project: &Project, lines: &str) -> String {
+    let (directory, path) = (project.beside("bin"), std::env::var("PATH").unwrap());
+    fs::create_dir(&directory).unwrap();
+    let own = directory.join("git");
+    fs::write(&own, format!("#!/bin/sh\n{lines}\nPATH='{path}'\nexec git \"$@\"\n")).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{path}", directory.display())
+}
 
 fn id_of(stderr: &[u8]) -> String {
     let said = text(stderr);
@@ -280,4 +292,30 @@ async fn a_worker_that_is_told_to_end_gives_its_work_to_another() {
     assert_eq!(lines.iter().filter(is_edit).count(), 2, "what was done is not done again");
     let patch = fs::read_to_string(file).unwrap();
     assert!(patch.contains("+TWO") && patch.contains("b/c.txt"), "{patch}");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_signal_ends_what_is_yet_to_be_submitted() {
+    let broker = Broker::start();
+    let here = playing(DONE);
+    let (waits, temporary) = (here.beside("waits"), here.beside("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    assert!(Command::new("mkfifo").arg(&waits).status().unwrap().success());
+    let lines = format!("case \"$*\" in *'bundle create'*) echo >'{}'; sleep 600;; esac", waits.display());
+    let path = git_that_begins_with(&here, &lines);
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut command = here.program();
+        command.args(["submit", "--server", &broker.url(), "Change it."]);
+        command.env("PATH", &path).env("TMPDIR", &temporary).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        // Somebody writes to it when git is at it.
+        fs::read(&waits).unwrap();
+        assert_ne!(fs::read_dir(&temporary).unwrap().count(), 0);
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(text(&output.stderr).contains("nothing was submitted"), "{output:?}");
+        assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "temporary files are removed");
+    }
 }
