@@ -1,5 +1,6 @@
 //! `roo-lsp submit`: a request for a worker, followed to its result.
 
+use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, read_input, terminal};
 use crate::nats::{RequestEvent, Storage};
 use crate::shell_word::shell_word;
+use crate::view::Prompt;
 use crate::worker::{
     self, ApplyError, Control, MAX_BUNDLE_BYTES, MAX_PATCH_BYTES, Reply, Source, Submission, SubmittedLimits,
     WorkOutcome, WorkResult,
@@ -71,6 +73,7 @@ pub(super) async fn submit(
         storage: &storage,
         request: &request,
         shown: 0,
+        waiting: VecDeque::new(),
     };
     let mut has_ended = false;
     let followed = async {
@@ -197,48 +200,85 @@ struct Follow<'a> {
     request: &'a TaskId,
     /// The number of the newest event that was shown. One may come twice.
     shown: u64,
+    /// What is to be answered here, oldest first.
+    waiting: VecDeque<Prompt>,
 }
 
 impl Follow<'_> {
-    /// Shows what happens, and answers what is asked, until there is a result.
+    /// Shows what happens, and answers what is asked, until there is a result. What has its answer among the events that there
+    /// are is not asked.
     async fn until_result(&mut self) -> Result<WorkResult, CliError> {
         let mut feed = self.storage.follow(self.request);
         loop {
-            let event = match feed.next().await {
+            match feed.next().await {
                 RequestEvent::Result(bytes) => return serde_json::from_slice(&bytes).map_err(other),
-                RequestEvent::Event(bytes) => bytes,
-            };
-            // One of a newer worker is left out.
-            let Ok(params) = serde_json::from_slice::<EventParams>(&event) else { continue };
-            let seq = params.seq.unwrap_or_default();
-            if seq <= self.shown {
-                continue;
+                RequestEvent::Event(bytes) => self.take(&bytes)?,
             }
-            self.shown = seq;
-            self.viewer.show(&params)?;
-            self.answer(&params).await?;
+            if feed.is_caught_up() {
+                self.answer_waiting().await?;
+            }
         }
     }
 
-    async fn answer(&mut self, params: &EventParams) -> Result<(), CliError> {
-        let control = match &params.event {
-            Event::ApprovalRequested { approval } => {
-                self.viewer.clear()?;
-                let Some((option_id, text)) = self.viewer.choose(approval).await else { return Ok(()) };
-                Control::Approval(ApprovalRespondParams { text, ..approval.answer(option_id) })
-            }
-            Event::QuestionAsked { question } => {
-                self.viewer.clear()?;
-                let Ok(Some(text)) = self.viewer.answer(question).await else { return Ok(()) };
-                let question_id = question.question_id.clone();
-                Control::Answer(QuestionAnswerParams { question_id, text, images: vec![] })
-            }
-            _ => return Ok(()),
-        };
-        if let Err(problem) = self.say(&control).await {
-            writeln!(terminal::stderr(), "roo-lsp: the answer did not count: {}", visible(&problem))?;
+    /// Shows an event, and notes what it asks or answers.
+    fn take(&mut self, event: &[u8]) -> Result<(), CliError> {
+        // One of a newer worker is left out.
+        let Ok(params) = serde_json::from_slice::<EventParams>(event) else { return Ok(()) };
+        let seq = params.seq.unwrap_or_default();
+        if seq <= self.shown {
+            return Ok(());
+        }
+        self.shown = seq;
+        self.viewer.show(&params)?;
+        match params.event {
+            Event::ApprovalRequested { approval } => self.wait_for(Prompt::Approval(approval)),
+            Event::QuestionAsked { question } => self.wait_for(Prompt::Question(question)),
+            Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
+            Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
+            _ => {}
         }
         Ok(())
+    }
+
+    fn wait_for(&mut self, prompt: Prompt) {
+        // A worker that takes over asks again.
+        match self.waiting.iter_mut().find(|waiting| waiting.id() == prompt.id()) {
+            Some(waiting) => *waiting = prompt,
+            None => self.waiting.push_back(prompt),
+        }
+    }
+
+    fn settle(&mut self, id: &str) {
+        self.waiting.retain(|waiting| waiting.id() != id);
+    }
+
+    /// Answers what waits, up to the first answer that counts: what came of it is told before the next one is asked.
+    async fn answer_waiting(&mut self) -> Result<(), CliError> {
+        while let Some(prompt) = self.waiting.pop_front() {
+            let Some(control) = self.ask(&prompt).await? else { continue };
+            match self.say(&control).await {
+                Ok(()) => return Ok(()),
+                Err(problem) => {
+                    writeln!(terminal::stderr(), "roo-lsp: the answer did not count: {}", visible(&problem))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a prompt; none leaves it to somebody else.
+    async fn ask(&mut self, prompt: &Prompt) -> Result<Option<Control>, CliError> {
+        self.viewer.clear()?;
+        Ok(match prompt {
+            Prompt::Approval(approval) => self.viewer.choose(approval).await.map(|(option_id, text)| {
+                Control::Approval(ApprovalRespondParams { text, ..approval.answer(option_id) })
+            }),
+            Prompt::Question(question) => {
+                let question_id = question.question_id.clone();
+                let text = self.viewer.answer(question).await.ok().flatten();
+                text.map(|text| Control::Answer(QuestionAnswerParams { question_id, text, images: vec![] }))
+            }
+        })
     }
 
     async fn say(&self, control: &Control) -> Result<(), String> {

@@ -83,6 +83,8 @@ pub(crate) struct RequestFeed {
     messages: Option<Ordered>,
     /// The newest message that was read.
     last: u64,
+    /// Number of messages that the server had behind it.
+    pending: u64,
 }
 
 impl Storage {
@@ -214,7 +216,7 @@ struct StoredMessage {
 
 impl RequestFeed {
     fn new(storage: &Storage, subject: String, results: String) -> Self {
-        Self { storage: storage.clone(), subject, results, messages: None, last: 0 }
+        Self { storage: storage.clone(), subject, results, messages: None, last: 0, pending: 0 }
     }
 
     /// Waits for what comes next. While the server is away, it waits for the server.
@@ -224,6 +226,11 @@ impl RequestFeed {
             true => RequestEvent::Result(message.payload),
             false => RequestEvent::Event(message.payload),
         }
+    }
+
+    /// Returns whether nothing more was there when the newest one was sent.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.pending == 0
     }
 
     async fn message(&mut self) -> StoredMessage {
@@ -260,12 +267,12 @@ impl RequestFeed {
                 }
             };
             let message = messages.next().await.ok_or("it has ended")?.map_err(|error| error.to_string())?;
-            let sequence = message.info().map_err(|error| error.to_string())?.stream_sequence;
+            let info = message.info().map_err(|error| error.to_string())?;
             // What was read before a connection was lost may come again.
-            if sequence <= self.last {
+            if info.stream_sequence <= self.last {
                 continue;
             }
-            self.last = sequence;
+            (self.last, self.pending) = (info.stream_sequence, info.pending);
             return Ok(StoredMessage {
                 subject: message.subject.to_string(),
                 headers: message.headers.clone().unwrap_or_default(),

@@ -13,6 +13,7 @@ use crate::support::assert_gapless;
 use crate::support::client::DEADLINE;
 use crate::support::project::Project;
 use crate::support::repository::git;
+use crate::support::terminal::{self, Output};
 
 /// Changes the second line of a file, and makes another one.
 const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]\n  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
@@ -25,6 +26,20 @@ fn git_that_begins_with(project: &Project, lines: &str) -> String {
     fs::write(&own, format!("#!/bin/sh\n{lines}\nPATH='{path}'\nexec git \"$@\"\n")).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
     format!("{}:{path}", directory.display())
+}
+
+/// Submits on a terminal, and types what a function returns, which is called with all that is shown whenever there is more.
+fn submit_on_a_terminal(
+    project: &Project,
+    broker: &Broker,
+    arguments: &[&str],
+    answer: impl FnMut(&str) -> Option<String>,
+) -> (Option<i32>, String) {
+    let mut command = project.program();
+    command.args(["submit", "--server", &broker.url()]).args(arguments).env("TERM", "dumb");
+    command.stdout(Stdio::null());
+    let (mut program, shown) = terminal::answering(command, Output::Own, answer);
+    (program.wait().unwrap().code(), shown)
 }
 
 fn id_of(stderr: &[u8]) -> String {
@@ -318,4 +333,22 @@ fn a_signal_ends_what_is_yet_to_be_submitted() {
         assert!(text(&output.stderr).contains("nothing was submitted"), "{output:?}");
         assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "temporary files are removed");
     }
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn what_was_answered_is_not_asked_by_who_follows_later() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--on-ask", "ask"]);
+    let output = submit(&here, &broker, &["Change it.", "--on-ask", "allow"]);
+    assert!(output.status.success(), "{output:?}");
+    let id = id_of(&output.stderr);
+    let file = here.beside("again.patch");
+    let arguments = ["--request", &id, "--output", file.to_str().unwrap()];
+    let (code, shown) = submit_on_a_terminal(&here, &broker, &arguments, |shown| {
+        shown.contains("Allow? [").then(|| "n\n".to_owned())
+    });
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("Allow? ["), "{shown}");
 }
