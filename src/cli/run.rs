@@ -356,13 +356,10 @@ impl Viewer {
         Self::answered_by(format, Answerer::user(OnAsk::Ask), true, notices)
     }
 
-    /// A viewer of a request that runs on another machine.
+    /// A viewer of a request that runs on another machine, where no answer from here makes a rule.
     pub(super) fn for_remote(format: Format, on_ask: OnAsk, notices: &Notices) -> Self {
         let mut viewer = Self::answered_by(format, Answerer::user(on_ask), true, notices);
-        if !viewer.asks_user() {
-            // The worker answers by its own settings.
-            viewer.transcript.leave_out_offers();
-        }
+        viewer.transcript.leave_out_offers();
         viewer
     }
 
@@ -454,6 +451,15 @@ impl Viewer {
     /// Returns whether somebody at the terminal decides.
     fn asks_user(&self) -> bool {
         self.terminal && matches!(self.answerer.on_ask, OnAsk::Ask)
+    }
+
+    /// Returns whether somebody at the terminal answers this.
+    pub(super) fn asks_user_about(&self, prompt: &Prompt) -> bool {
+        match prompt {
+            // What was meant for a question of the model is no answer to a server.
+            Prompt::Question(question) if question.kind != QuestionKind::McpElicitation => self.terminal,
+            Prompt::Question(_) | Prompt::Approval(_) => self.asks_user(),
+        }
     }
 
     /// The option to choose, and the words that go with it; none leaves the question waiting.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use roo_durable::create_named;
 use roo_protocol::event::{Event, EventParams};
@@ -18,13 +19,16 @@ use super::run::Viewer;
 use super::session::SessionContext;
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, nats, read_input, terminal};
-use crate::nats::{RequestEvent, Storage};
+use crate::nats::{NatsError, RequestEvent, Storage};
 use crate::shell_word::shell_word;
 use crate::view::Prompt;
 use crate::worker::{
     self, ApplyError, Control, MAX_BUNDLE_BYTES, MAX_PATCH_BYTES, Reply, Source, Submission, SubmittedLimits,
     WorkOutcome, WorkResult,
 };
+
+/// Time after which an answer that did not count is asked for again, or sent again where no worker took it.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Submits a request and waits for its result, or follows an earlier one.
 pub(super) async fn submit(
@@ -74,6 +78,8 @@ pub(super) async fn submit(
         request: &request,
         shown: 0,
         waiting: VecDeque::new(),
+        undelivered: None,
+        tries_again: false,
     };
     let mut has_ended = false;
     let followed = async {
@@ -202,6 +208,18 @@ struct Follow<'a> {
     shown: u64,
     /// What is to be answered here, oldest first.
     waiting: VecDeque<Prompt>,
+    /// An answer that no worker was there to take.
+    undelivered: Option<(Prompt, Control)>,
+    /// The oldest prompt is answered again after a pause.
+    tries_again: bool,
+}
+
+/// Reasons why an answer did not count.
+enum AnswerFailure {
+    /// No worker had the request, or none replied.
+    NoReply,
+    /// `waits`: whether another answer would count.
+    Refused { problem: String, waits: bool },
 }
 
 impl Follow<'_> {
@@ -210,9 +228,14 @@ impl Follow<'_> {
     async fn until_result(&mut self) -> Result<WorkResult, CliError> {
         let mut feed = self.storage.follow(self.request);
         loop {
-            match feed.next().await {
-                RequestEvent::Result(bytes) => return serde_json::from_slice(&bytes).map_err(other),
-                RequestEvent::Event(bytes) => self.take(&bytes)?,
+            let event = tokio::select! {
+                event = feed.next() => Some(event),
+                () = tokio::time::sleep(RETRY_PAUSE), if self.tries_again => None,
+            };
+            match event {
+                Some(RequestEvent::Result(bytes)) => return serde_json::from_slice(&bytes).map_err(other),
+                Some(RequestEvent::Event(bytes)) => self.take(&bytes)?,
+                None => {}
             }
             if feed.is_caught_up() {
                 self.answer_waiting().await?;
@@ -231,7 +254,10 @@ impl Follow<'_> {
         self.shown = seq;
         self.viewer.show(&params)?;
         match params.event {
-            Event::ApprovalRequested { approval } => self.wait_for(Prompt::Approval(approval)),
+            Event::ApprovalRequested { mut approval } => {
+                approval.options.retain(worker::counts_once);
+                self.wait_for(Prompt::Approval(approval));
+            }
             Event::QuestionAsked { question } => self.wait_for(Prompt::Question(question)),
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
@@ -250,16 +276,50 @@ impl Follow<'_> {
 
     fn settle(&mut self, id: &str) {
         self.waiting.retain(|waiting| waiting.id() != id);
+        if self.waiting.is_empty() {
+            (self.undelivered, self.tries_again) = (None, false);
+        }
     }
 
     /// Answers what waits, up to the first answer that counts: what came of it is told before the next one is asked.
     async fn answer_waiting(&mut self) -> Result<(), CliError> {
-        while let Some(prompt) = self.waiting.pop_front() {
-            let Some(control) = self.ask(&prompt).await? else { continue };
+        self.tries_again = false;
+        while let Some(prompt) = self.waiting.front().cloned() {
+            let undelivered = self.undelivered.take().filter(|(asked, _)| *asked == prompt);
+            let is_repeated = undelivered.is_some();
+            let control = match undelivered {
+                Some((_, control)) => Some(control),
+                None => self.ask(&prompt).await?,
+            };
+            let Some(control) = control else {
+                self.waiting.pop_front();
+                continue;
+            };
             match self.say(&control).await {
-                Ok(()) => return Ok(()),
-                Err(problem) => {
-                    writeln!(terminal::stderr(), "roo-lsp: the answer did not count: {}", visible(&problem))?;
+                Ok(()) => {
+                    self.waiting.pop_front();
+                    return Ok(());
+                }
+                Err(AnswerFailure::NoReply) => {
+                    if !is_repeated {
+                        let advice =
+                            "no worker has the request now; the answer is sent again until one has it";
+                        writeln!(terminal::stderr(), "roo-lsp: {advice}")?;
+                    }
+                    (self.undelivered, self.tries_again) = (Some((prompt, control)), true);
+                    return Ok(());
+                }
+                Err(AnswerFailure::Refused { problem, waits }) => {
+                    // One that is repeated may have counted before, without a reply.
+                    if waits || !is_repeated {
+                        let problem = visible(&problem);
+                        writeln!(terminal::stderr(), "roo-lsp: the answer did not count: {problem}")?;
+                    }
+                    if waits && self.viewer.asks_user_about(&prompt) {
+                        self.tries_again = true;
+                        return Ok(());
+                    }
+                    self.waiting.pop_front();
                 }
             }
         }
@@ -281,13 +341,18 @@ impl Follow<'_> {
         })
     }
 
-    async fn say(&self, control: &Control) -> Result<(), String> {
+    async fn say(&self, control: &Control) -> Result<(), AnswerFailure> {
         let connection = self.storage.connection();
         let subject = connection.prefix().control(self.request);
-        let bytes = serde_json::to_vec(control).map_err(|error| error.to_string())?;
-        let reply = connection.request(subject, bytes).await.map_err(|error| error.to_string())?;
-        let reply: Reply = serde_json::from_slice(&reply).map_err(|error| error.to_string())?;
-        reply.error.map_or(Ok(()), Err)
+        let unreadable =
+            |error: serde_json::Error| AnswerFailure::Refused { problem: error.to_string(), waits: false };
+        let bytes = serde_json::to_vec(control).map_err(unreadable)?;
+        let reply = connection.request(subject, bytes).await.map_err(|error| match error {
+            NatsError::Failed { .. } => AnswerFailure::NoReply,
+            error => AnswerFailure::Refused { problem: error.to_string(), waits: true },
+        })?;
+        let Reply { error, waits } = serde_json::from_slice(&reply).map_err(unreadable)?;
+        error.map_or(Ok(()), |problem| Err(AnswerFailure::Refused { problem, waits }))
     }
 }
 

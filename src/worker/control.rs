@@ -1,7 +1,8 @@
 //! What is said to a request while a worker has it, on a subject of its own, and how that is answered.
 
 use roo_engine::engine::{Engine, EngineError};
-use roo_protocol::event::OptionKind;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::event::{ApprovalOption, OptionKind};
 use roo_protocol::ids::{QuestionId, TaskId};
 use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,14 @@ pub(crate) struct Reply {
     /// Reason why it was not done; none where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// True if another answer to the same would count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits: bool,
+}
+
+/// Returns whether an option decides once. The others make a rule, and are not taken over NATS.
+pub(crate) fn counts_once(option: &ApprovalOption) -> bool {
+    matches!(option.kind, OptionKind::AllowOnce | OptionKind::RejectOnce)
 }
 
 /// Reasons why it was not done.
@@ -55,14 +64,33 @@ pub(super) enum ControlError {
     ForUser(String),
     #[error("it was answered by {0} before")]
     Late(String),
+    #[error("that is a command, which is carried out; the question still waits")]
+    Command,
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl ControlError {
+    /// Returns whether what was to be answered waits for another answer.
+    fn leaves_waiting(&self) -> bool {
+        match self {
+            Self::TooLarge(_) | Self::Rule(_) | Self::Command => true,
+            Self::Engine(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WrongState),
+            Self::Format(_)
+            | Self::NoApprovals
+            | Self::NotWaiting
+            | Self::NotAsked
+            | Self::ForUser(_)
+            | Self::Late(_) => false,
+        }
+    }
 }
 
 impl Reply {
     /// The answer as JSON.
     pub(super) fn to_bytes(done: Result<(), ControlError>) -> Vec<u8> {
-        let reply = Self { error: done.err().map(|error| error.to_string()) };
+        let waits = done.as_ref().is_err_and(ControlError::leaves_waiting);
+        let reply = Self { error: done.err().map(|error| error.to_string()), waits };
         serde_json::to_value(&reply).unwrap_or(Value::Null).to_string().into_bytes()
     }
 }
@@ -88,7 +116,7 @@ pub(super) async fn carry_out(
             let option = asked.options.into_iter().find(|option| option.id == answer.option_id);
             // The engine says what is wrong with one that isn't there.
             if let Some(option) = option
-                && !matches!(option.kind, OptionKind::AllowOnce | OptionKind::RejectOnce)
+                && !counts_once(&option)
             {
                 return Err(ControlError::Rule(option.id));
             }
@@ -100,7 +128,11 @@ pub(super) async fn carry_out(
                 check_question(engine, request, &answer.question_id).await?;
             }
             let answered = engine.answer(answer, CLIENT).await?;
-            if answered.accepted { Ok(()) } else { Err(ControlError::Late(answered.by)) }
+            match answered.accepted {
+                true => Ok(()),
+                false if answered.waits => Err(ControlError::Command),
+                false => Err(ControlError::Late(answered.by)),
+            }
         }
         Control::Message { text } => {
             let (task_id, images, when) = (request.clone(), vec![], SendWhen::AfterTurn);
@@ -211,5 +243,8 @@ mod tests {
         assert_eq!(Reply::to_bytes(Ok(())), b"{}");
         let refused = String::from_utf8(Reply::to_bytes(Err(ControlError::NotWaiting))).unwrap();
         assert_eq!(refused, r#"{"error":"no such approval waits"}"#);
+        let rule =
+            String::from_utf8(Reply::to_bytes(Err(ControlError::Rule("allow_always".to_owned())))).unwrap();
+        assert!(rule.ends_with(r#","waits":true}"#), "{rule}");
     }
 }

@@ -19,7 +19,7 @@ mod submission;
 mod work_result;
 
 pub(crate) use self::checkout::{bundle, commit};
-pub(crate) use self::control::{Control, Reply};
+pub(crate) use self::control::{Control, Reply, counts_once};
 pub(crate) use self::job::MAX_BUNDLE_BYTES;
 pub(crate) use self::patch::{ApplyError, apply, repository_top};
 pub(crate) use self::repository_address::RepositoryAddress;

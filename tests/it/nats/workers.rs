@@ -18,6 +18,9 @@ use crate::support::terminal::{self, Output};
 /// Changes the second line of a file, and makes another one.
 const EDITS: &str = "  - calls: [{ tool: read_file, params: { path: a.txt } }]\n  - calls: [{ tool: write_to_file, params: { path: a.txt, content: \"one\\nTWO\\nthree\\n\" } }]\n  - calls: [{ tool: write_to_file, params: { path: b/c.txt, content: \"new\\n\" } }]\n";
 
+/// Asks whoever submitted the request.
+const ASKS: &str = "  - calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This }] } }]\n";
+
 /// Puts a git before the real one, which begins with these lines of a shell. Returns the path of programs with it.
 fn git_that_begins_with(project: &Project, lines: &str) -> String {
     let (directory, path) = (project.beside("bin"), std::env::var("PATH").unwrap());
@@ -333,6 +336,48 @@ fn a_signal_ends_what_is_yet_to_be_submitted() {
         assert!(text(&output.stderr).contains("nothing was submitted"), "{output:?}");
         assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "temporary files are removed");
     }
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_terminal_offers_the_answers_that_count_over_nats() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--on-ask", "ask"]);
+    let mut typed = 0;
+    let (code, shown) = submit_on_a_terminal(&here, &broker, &["Change it.", "--apply"], |shown| {
+        let asked = shown.matches("Allow? [").count();
+        (asked > typed).then(|| {
+            typed = asked;
+            // The first one is none of those that are offered.
+            if asked == 1 { "a\n" } else { "y\n" }.to_owned()
+        })
+    });
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("a: ") && !shown.contains("d: ") && shown.contains("one of y, n."), "{shown}");
+    assert!(!shown.contains("did not count"), "{shown}");
+    assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn an_answer_that_no_worker_took_goes_to_the_next_one() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{ASKS}{DONE}")), playing(DONE));
+    let flags = ["--on-ask", "ask", "--patience", "2"];
+    let mut first = Some(worker(&there, &broker, &flags));
+    let mut second = None;
+    let (code, shown) = submit_on_a_terminal(&here, &broker, &["Choose."], |shown| {
+        if shown.contains("the answer is sent again") && second.is_none() {
+            second = Some(worker(&there, &broker, &flags));
+        }
+        let first = shown.contains("  > ").then(|| first.take()).flatten()?;
+        first.kill();
+        Some("1\n".to_owned())
+    });
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(shown.matches("  > ").count(), 1, "{shown}");
+    assert!(!shown.contains("did not count"), "{shown}");
 }
 
 #[test]
