@@ -46,6 +46,11 @@ pub(crate) enum CheckoutError {
     NotCommitted(String),
     #[error("git can't read the bundle that was submitted: {0}")]
     Bundle(String),
+    #[error(
+        "this clone is shallow, so that it lacks the history that is sent: get it by `git fetch --unshallow`, or have the \
+         worker clone the repository: --repository URL"
+    )]
+    Shallow,
     #[error("the checkout can't be made in {}: {source}", path.display())]
     Files { path: PathBuf, source: io::Error },
 }
@@ -59,7 +64,11 @@ impl CheckoutError {
             }
             Self::Git(GitFailure::TooMuch { .. }) => true,
             Self::Git(GitFailure::Start(_)) | Self::Files { .. } => false,
-            Self::NoCommit(_) | Self::NotCommitted(_) | Self::NoRepository(_) | Self::Bundle(_) => true,
+            Self::NoCommit(_)
+            | Self::NotCommitted(_)
+            | Self::NoRepository(_)
+            | Self::Bundle(_)
+            | Self::Shallow => true,
         }
     }
 }
@@ -254,6 +263,9 @@ pub(crate) async fn bundle(
     scratch: &Path,
     file: &Path,
 ) -> Result<(), CheckoutError> {
+    if line(folder, &["rev-parse", "--is-shallow-repository"], &[]).await? == "true" {
+        return Err(CheckoutError::Shallow);
+    }
     let objects =
         line(folder, &["rev-parse", "--path-format=absolute", "--git-path", "objects"], &[]).await?;
     let own = scratch.join("borrowing.git");
@@ -362,6 +374,21 @@ mod tests {
         let tree = checkout.tree().await.unwrap();
         let patch = String::from_utf8(checkout.changes(&tree).await.unwrap()).unwrap();
         assert!(patch.contains("+more") && !patch.contains("born/y") && !patch.contains(NO_FILE), "{patch}");
+    }
+
+    #[tokio::test]
+    async fn a_shallow_clone_is_no_source_of_a_bundle() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["origin", "scratch"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        let line = "git init -q; for name in a b; do echo $name >$name; git add $name; git commit -qm $name; done; \
+                    git clone -q --depth 1 file://$PWD ../shallow";
+        shell(&path("origin"), line).await;
+        let there = commit(&path("shallow"), "HEAD").await.unwrap();
+        let refused = bundle(&path("shallow"), &there, &path("scratch"), &path("bundle")).await.unwrap_err();
+        assert!(refused.to_string().contains("git fetch --unshallow"), "{refused}");
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl From<CheckoutError> for JobError {
             CheckoutError::NoCommit(_)
             | CheckoutError::NotCommitted(_)
             | CheckoutError::NoRepository(_)
-            | CheckoutError::Bundle(_) => Self::Submission(error.to_string()),
+            | CheckoutError::Bundle(_)
+            | CheckoutError::Shallow => Self::Submission(error.to_string()),
         }
     }
 }
