@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::git::{ANSWER, GitFailure, git, line};
+use super::git::{ANSWER, GitFailure, UserConfiguration, git, is_outside_repositories, line};
 use super::submission::{CommitId, Source};
 use super::work_result::MAX_PATCH_BYTES;
 
@@ -122,7 +122,7 @@ impl Checkout {
             }
             return Err(failure.into());
         }
-        find_commit(&repository, commit.as_str()).await?;
+        find_commit(&repository, commit.as_str(), &[]).await?;
         let branch = format!("refs/heads/{BRANCH}");
         line(&repository, &["update-ref", &branch, commit.as_str()], &[]).await?;
         line(&repository, &["symbolic-ref", "HEAD", &branch], &[]).await?;
@@ -263,11 +263,13 @@ pub(crate) async fn bundle(
     scratch: &Path,
     file: &Path,
 ) -> Result<(), CheckoutError> {
-    if line(folder, &["rev-parse", "--is-shallow-repository"], &[]).await? == "true" {
+    let configuration = UserConfiguration::trusted_directories().await?;
+    let trusted = configuration.variables();
+    if line(folder, &["rev-parse", "--is-shallow-repository"], &trusted).await? == "true" {
         return Err(CheckoutError::Shallow);
     }
     let objects =
-        line(folder, &["rev-parse", "--path-format=absolute", "--git-path", "objects"], &[]).await?;
+        line(folder, &["rev-parse", "--path-format=absolute", "--git-path", "objects"], &trusted).await?;
     let own = scratch.join("borrowing.git");
     let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
     git(scratch, &[&init[..], &[own.as_os_str().to_owned()]].concat(), &[], &[], ANSWER).await?;
@@ -300,12 +302,17 @@ async fn check_bundle(repository: &Path, bundle: &Path) -> Result<(), CheckoutEr
 
 /// The id of a commit of the user's repository.
 pub(crate) async fn commit(folder: &Path, name: &str) -> Result<CommitId, CheckoutError> {
-    match find_commit(folder, name).await {
+    let configuration = UserConfiguration::trusted_directories().await?;
+    let trusted = configuration.variables();
+    match find_commit(folder, name, &trusted).await {
         Ok(id) => CommitId::parse(&id).ok_or_else(|| CheckoutError::NotCommitted(name.to_owned())),
         Err(CheckoutError::NoCommit(name)) => {
-            Err(match line(folder, &["rev-parse", "--git-dir"], &[]).await {
-                Err(GitFailure::Refused { .. }) => CheckoutError::NoRepository(folder.to_owned()),
-                _ => CheckoutError::NotCommitted(name),
+            Err(match line(folder, &["rev-parse", "--git-dir"], &trusted).await {
+                Err(failure) if is_outside_repositories(&failure) => {
+                    CheckoutError::NoRepository(folder.to_owned())
+                }
+                Err(failure) => failure.into(),
+                Ok(_) => CheckoutError::NotCommitted(name),
             })
         }
         Err(error) => Err(error),
@@ -313,9 +320,14 @@ pub(crate) async fn commit(folder: &Path, name: &str) -> Result<CommitId, Checko
 }
 
 /// The same as git prints it.
-async fn find_commit(folder: &Path, name: &str) -> Result<String, CheckoutError> {
+async fn find_commit(
+    folder: &Path,
+    name: &str,
+    variables: &[(&str, OsString)],
+) -> Result<String, CheckoutError> {
     let named = format!("{name}^{{commit}}");
-    match line(folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &named], &[]).await {
+    let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &named];
+    match line(folder, &verify, variables).await {
         Err(GitFailure::Refused { .. }) => Err(CheckoutError::NoCommit(name.to_owned())),
         found => Ok(found?),
     }

@@ -1,6 +1,7 @@
 //! Git for checkouts and patches: with nobody's configuration, without hooks, and killed when it is no longer waited for.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -15,6 +16,9 @@ pub(super) const ANSWER: u64 = 1 << 20;
 /// Variables of the user's that git gets: where programs are, and, for repositories of others, what it logs in with.
 const KEPT: &[&str] =
     &["PATH", "HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
+
+/// What git says of a directory that is in no repository.
+const NO_REPOSITORY: &str = "not a git repository";
 
 /// Reasons why git did not do it.
 #[derive(Debug, thiserror::Error)]
@@ -80,4 +84,57 @@ pub(super) async fn line(
 ) -> Result<String, GitFailure> {
     let printed = git(directory, arguments, variables, &[], ANSWER).await?;
     Ok(String::from_utf8_lossy(&printed).trim_end().to_owned())
+}
+
+/// Returns whether git was run where there is no repository.
+pub(super) fn is_outside_repositories(failure: &GitFailure) -> bool {
+    matches!(failure, GitFailure::Refused { reason, .. } if reason.contains(NO_REPOSITORY))
+}
+
+/// What counts of the user's own configuration of git, as variables: chosen keys of the user's files and of the system's.
+pub(super) struct UserConfiguration(Vec<(String, OsString)>);
+
+impl UserConfiguration {
+    /// What allows to work in directories of other owners.
+    pub(super) async fn trusted_directories() -> Result<Self, GitFailure> {
+        Self::read(|key| key == "safe.directory").await
+    }
+
+    /// Reads the keys that are wanted. Git spells section and name of a key in small letters.
+    async fn read(is_wanted: impl Fn(&str) -> bool) -> Result<Self, GitFailure> {
+        let mut command = Command::new("git");
+        command
+            .args(["config", "--null", "--show-scope", "--list"])
+            // Where no repository has a say.
+            .current_dir("/")
+            .env_remove("GIT_DIR")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output = run_with_input(command, &[], ANSWER).await?;
+        // It fails where there is none.
+        let printed = if output.is_success() { output.stdout } else { vec![] };
+        let mut fields = printed.split(|byte| *byte == 0);
+        let mut wanted = Vec::new();
+        while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
+            let mut parts = entry.splitn(2, |byte| *byte == b'\n');
+            let key = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+            if matches!(scope, b"system" | b"global" | b"command") && is_wanted(&key) {
+                // A key that stands alone is true.
+                let value = parts.next().unwrap_or(b"true");
+                wanted.push((key, OsStr::from_bytes(value).to_owned()));
+            }
+        }
+        let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), wanted.len().to_string().into())];
+        for (number, (key, value)) in wanted.into_iter().enumerate() {
+            variables.push((format!("GIT_CONFIG_KEY_{number}"), key.into()));
+            variables.push((format!("GIT_CONFIG_VALUE_{number}"), value));
+        }
+        Ok(Self(variables))
+    }
+
+    /// The variables that tell git of it.
+    pub(super) fn variables(&self) -> Vec<(&str, OsString)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::git::{ANSWER, GitFailure, git, line};
+use super::git::{ANSWER, GitFailure, UserConfiguration, git, is_outside_repositories, line};
 
 /// Reasons why a patch is not applied.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,12 @@ const NAMED: usize = 10;
 
 /// The top directory of the repository that a folder is in.
 pub(crate) async fn repository_top(folder: &Path) -> Result<PathBuf, ApplyError> {
-    let top = line(folder, &["rev-parse", "--show-toplevel"], &[]).await;
-    top.map(PathBuf::from).map_err(|_| ApplyError::NoRepository(folder.to_owned()))
+    let configuration = UserConfiguration::trusted_directories().await?;
+    let trusted = configuration.variables();
+    match line(folder, &["rev-parse", "--show-toplevel"], &trusted).await {
+        Err(failure) if is_outside_repositories(&failure) => Err(ApplyError::NoRepository(folder.to_owned())),
+        top => Ok(PathBuf::from(top?)),
+    }
 }
 
 /// Applies a patch to the repository that a folder is in, and returns the paths that it changes, from the repository's top.
@@ -40,21 +44,23 @@ pub(crate) async fn apply(
     is_protected: impl Fn(&Path) -> bool,
 ) -> Result<Vec<String>, ApplyError> {
     let top = repository_top(folder).await?;
+    let configuration = UserConfiguration::trusted_directories().await?;
+    let trusted = configuration.variables();
     let run = |options: &[&str]| {
         let all = ["apply", "--binary", "--whitespace=nowarn"].iter().chain(options).chain(&["-"]);
         all.map(OsString::from).collect::<Vec<_>>()
     };
-    let listed = paths(&git(&top, &run(&["--numstat", "-z"]), &[], patch, ANSWER).await?);
+    let listed = paths(&git(&top, &run(&["--numstat", "-z"]), &trusted, patch, ANSWER).await?);
     let is_protected = |path: &&String| is_protected(&top.join(path));
     let mut reviewed: Vec<String> = listed.iter().filter(is_protected).take(NAMED).cloned().collect();
     reviewed.extend(not_plain(patch).map(str::to_owned));
     if !reviewed.is_empty() {
         return Err(ApplyError::NeedsReview(reviewed));
     }
-    match git(&top, &run(&[]), &[], patch, ANSWER).await {
+    match git(&top, &run(&[]), &trusted, patch, ANSWER).await {
         Ok(_) => Ok(listed),
         Err(GitFailure::Refused { reason, .. }) => {
-            let reversed = git(&top, &run(&["--check", "--reverse"]), &[], patch, ANSWER).await;
+            let reversed = git(&top, &run(&["--check", "--reverse"]), &trusted, patch, ANSWER).await;
             Err(if reversed.is_ok() { ApplyError::Applied } else { ApplyError::Conflict(reason) })
         }
         Err(failure) => Err(failure.into()),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use async_nats::jetstream;
@@ -396,4 +397,33 @@ fn what_was_answered_is_not_asked_by_who_follows_later() {
     });
     assert_eq!(code, Some(0), "{shown}");
     assert!(!shown.contains("Allow? ["), "{shown}");
+}
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_repository_of_another_owner_is_used_where_its_user_trusts_it() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let _worker = worker(&there, &broker, &["--allow-write"]);
+    // As if it were another one's.
+    let lines = "case \"$PWD\" in */work) export GIT_TEST_ASSUME_DIFFERENT_OWNER=1;; esac";
+    let path = git_that_begins_with(&here, lines);
+    let submit = || {
+        let mut command = here.program();
+        command.args(["submit", "--server", &broker.url(), "Change it.", "--apply"]);
+        command.env("PATH", &path).output().unwrap()
+    };
+    let refused = submit();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("dubious ownership"), "{refused:?}");
+    trust_directory(&here.beside("home"), &here.folder());
+    let output = submit();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+fn trust_directory(home: &Path, directory: &Path) {
+    fs::create_dir_all(home).unwrap();
+    let text = format!("[safe]\n\tdirectory = {}\n", directory.display());
+    fs::write(home.join(".gitconfig"), text).unwrap();
 }
