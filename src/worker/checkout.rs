@@ -105,24 +105,17 @@ impl Checkout {
         git(private, &[&init[..], &[own.to_owned()]].concat(), &[], &[], ANSWER).await?;
         fs::create_dir_all(repository.join("info")).map_err(files(&repository))?;
         fs::write(repository.join("info/exclude"), PRIVATE).map_err(files(&repository))?;
-        let from = match source {
-            Source::Bundle { .. } => bundle.as_os_str().to_owned(),
-            Source::Repository { url } => OsString::from(url),
-        };
-        let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options"];
-        let fetch: Vec<OsString> = fetch.map(OsString::from).into_iter().chain([from]).collect();
-        let refs = match source {
-            Source::Bundle { .. } => "+HEAD:refs/heads/submitted",
-            Source::Repository { .. } => "+refs/heads/*:refs/heads/submitted/*",
-        };
-        if let Err(failure) = git(&repository, &[&fetch[..], &[refs.into()]].concat(), &[], &[], ANSWER).await
-        {
-            if let Source::Bundle { .. } = source {
-                check_bundle(&repository, bundle).await?;
+        match source {
+            Source::Bundle { .. } => {
+                let fetched = fetch(&repository, bundle.as_os_str(), "+HEAD:refs/heads/submitted").await;
+                if let Err(failure) = fetched {
+                    check_bundle(&repository, bundle).await?;
+                    return Err(failure.into());
+                }
+                find_commit(&repository, commit.as_str(), &[]).await?;
             }
-            return Err(failure.into());
+            Source::Repository { url } => fetch_commit(&repository, url, commit).await?,
         }
-        find_commit(&repository, commit.as_str(), &[]).await?;
         let branch = format!("refs/heads/{BRANCH}");
         line(&repository, &["update-ref", &branch, commit.as_str()], &[]).await?;
         line(&repository, &["symbolic-ref", "HEAD", &branch], &[]).await?;
@@ -253,6 +246,29 @@ impl Checkout {
             ("GIT_INDEX_FILE", self.repository.join("index").into()),
         ]
     }
+}
+
+/// Gets what a name leads to, from a bundle or a repository elsewhere. `refs`: the name there and the one here.
+async fn fetch(repository: &Path, from: &OsStr, refs: &str) -> Result<(), GitFailure> {
+    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options"];
+    let fetch = [&fetch.map(OsString::from)[..], &[from.to_owned(), refs.into()]].concat();
+    git(repository, &fetch, &[], &[], ANSWER).await.map(drop)
+}
+
+/// Gets a commit from a repository elsewhere, with its history. Where no branch holds it, a tag may.
+async fn fetch_commit(repository: &Path, url: &str, commit: &CommitId) -> Result<(), CheckoutError> {
+    let (url, id) = (OsStr::new(url), commit.as_str());
+    fetch(repository, url, "+refs/heads/*:refs/heads/submitted/*").await?;
+    match find_commit(repository, id, &[]).await {
+        Err(CheckoutError::NoCommit(_)) => {}
+        found => return found.map(drop),
+    }
+    // Not every server gives out what no name leads to.
+    match fetch(repository, url, &format!("+{id}:refs/heads/commit")).await {
+        Err(GitFailure::Refused { .. }) => fetch(repository, url, "+refs/tags/*:refs/tags/*").await?,
+        fetched => fetched?,
+    }
+    find_commit(repository, id, &[]).await.map(drop)
 }
 
 /// Writes a commit of a repository, with its history, into a bundle; nothing in the repository changes. `scratch`: a directory
@@ -386,6 +402,27 @@ mod tests {
         let tree = checkout.tree().await.unwrap();
         let patch = String::from_utf8(checkout.changes(&tree).await.unwrap()).unwrap();
         assert!(patch.contains("+more") && !patch.contains("born/y") && !patch.contains(NO_FILE), "{patch}");
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_no_branch_holds_is_checked_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::create_dir(path("origin")).unwrap();
+        let begin = "git init -q -b main; echo a >a; git add a; git commit -qm a; git checkout -q --detach; ";
+        let made = "echo b >b; git add b; git commit -qm b; git tag v1; git checkout -q main";
+        shell(&path("origin"), &format!("{begin}{made}")).await;
+        let there = commit(&path("origin"), "v1").await.unwrap();
+        let source = Source::Repository { url: format!("file://{}", path("origin").display()) };
+        let make = async |number: u8, commit: &CommitId| {
+            let (work, private) = (path(&format!("work-{number}")), path(&format!("private-{number}")));
+            fs::create_dir(&private).unwrap();
+            Checkout::make(&work, &private, &source, &path("bundle"), commit).await.map(|_| work)
+        };
+        let work = make(1, &there).await.unwrap();
+        assert_eq!(fs::read_to_string(work.join("b")).unwrap(), "b\n");
+        let nowhere = CommitId::parse(&"1".repeat(40)).unwrap();
+        assert!(matches!(make(2, &nowhere).await, Err(CheckoutError::NoCommit(_))));
     }
 
     #[tokio::test]
