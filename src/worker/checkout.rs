@@ -101,8 +101,7 @@ impl Checkout {
             move |source| CheckoutError::Files { path, source }
         };
         let own = repository.as_os_str();
-        let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
-        git(private, &[&init[..], &[own.to_owned()]].concat(), &[], &[], ANSWER).await?;
+        init_bare(private, &repository, commit).await?;
         fs::create_dir_all(repository.join("info")).map_err(files(&repository))?;
         fs::write(repository.join("info/exclude"), PRIVATE).map_err(files(&repository))?;
         match source {
@@ -271,6 +270,14 @@ async fn fetch_commit(repository: &Path, url: &str, commit: &CommitId) -> Result
     find_commit(repository, id, &[]).await.map(drop)
 }
 
+/// Makes a bare repository that can hold a commit.
+async fn init_bare(directory: &Path, repository: &Path, commit: &CommitId) -> Result<(), GitFailure> {
+    let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
+    let format = commit.object_format().map(|format| OsString::from(format!("--object-format={format}")));
+    let init = init.into_iter().chain(format).chain([repository.into()]);
+    git(directory, &init.collect::<Vec<_>>(), &[], &[], ANSWER).await.map(drop)
+}
+
 /// Writes a commit of a repository, with its history, into a bundle; nothing in the repository changes. `scratch`: a directory
 /// for a repository that borrows its objects.
 pub(crate) async fn bundle(
@@ -287,8 +294,7 @@ pub(crate) async fn bundle(
     let objects =
         line(folder, &["rev-parse", "--path-format=absolute", "--git-path", "objects"], &trusted).await?;
     let own = scratch.join("borrowing.git");
-    let init = ["init", "--quiet", "--bare", "--template="].map(OsString::from);
-    git(scratch, &[&init[..], &[own.as_os_str().to_owned()]].concat(), &[], &[], ANSWER).await?;
+    init_bare(scratch, &own, commit).await?;
     let alternates = own.join("objects/info/alternates");
     let written =
         fs::create_dir_all(own.join("objects/info")).and_then(|()| fs::write(&alternates, objects + "\n"));
@@ -423,6 +429,29 @@ mod tests {
         assert_eq!(fs::read_to_string(work.join("b")).unwrap(), "b\n");
         let nowhere = CommitId::parse(&"1".repeat(40)).unwrap();
         assert!(matches!(make(2, &nowhere).await, Err(CheckoutError::NoCommit(_))));
+    }
+
+    #[tokio::test]
+    async fn a_repository_whose_ids_are_sha_256_is_bundled_and_checked_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["origin", "private", "scratch"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        let line = "git init -q --object-format=sha256; echo a >a; git add a; git commit -qm a";
+        shell(&path("origin"), line).await;
+        let there = commit(&path("origin"), "HEAD").await.unwrap();
+        bundle(&path("origin"), &there, &path("scratch"), &path("bundle")).await.unwrap();
+        let source = Source::Bundle { file: "bundle".to_owned() };
+        let checkout =
+            Checkout::make(&path("work"), &path("private"), &source, &path("bundle"), &there).await.unwrap();
+        fs::write(path("work").join("a"), "b\n").unwrap();
+        let patch = checkout.changes(&checkout.tree().await.unwrap()).await.unwrap();
+        let changed = crate::worker::patch::apply(&path("origin"), &patch, |_| false).await.unwrap();
+        assert_eq!(
+            (changed, fs::read_to_string(path("origin").join("a")).unwrap()),
+            (vec!["a".to_owned()], "b\n".to_owned())
+        );
     }
 
     #[tokio::test]

@@ -69,6 +69,11 @@ impl CommitId {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Git's name for the format of its repository; none for the one that git takes where nothing is said.
+    pub(super) fn object_format(&self) -> Option<&'static str> {
+        (self.0.len() == 64).then_some("sha256")
+    }
 }
 
 impl<'de> Deserialize<'de> for CommitId {
