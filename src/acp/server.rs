@@ -484,7 +484,10 @@ impl Server {
     ) -> Result<(SessionHandle, Choices), Error> {
         let id = SessionId::new(task.as_str());
         let (session, is_new) = match self.sessions().entry(id) {
-            Entry::Occupied(open) => (open.get().clone(), false),
+            Entry::Occupied(open) => {
+                in_its_folders(&open.get().workspace, &workspace, open.key())?;
+                (open.get().clone(), false)
+            }
             // Known before it is open, so that nobody begins another one.
             Entry::Vacant(free) => {
                 let session = SessionHandle::begin(client.clone(), workspace, task, self.ended.clone());
@@ -518,6 +521,21 @@ impl Server {
         }
         Opened { session, notices }
     }
+}
+
+/// Refuses to open a session that is open in other folders: all that its agents do is done in those.
+fn in_its_folders(open: &Arc<Workspace>, wanted: &Arc<Workspace>, id: &SessionId) -> Result<(), Error> {
+    if Arc::ptr_eq(open, wanted) {
+        return Ok(());
+    }
+    let id = one_line(&id.0, NAME);
+    // Workspaces that begin with the same folder have the same requests.
+    Err(match open.folder() == wanted.folder() {
+        true => {
+            error::invalid(format!("the session '{id}' is open with other folders beside; close it first"))
+        }
+        false => error::no_session(&id),
+    })
 }
 
 /// A session that was opened.

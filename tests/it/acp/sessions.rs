@@ -271,3 +271,26 @@ fn no_client_loads_an_image_that_a_model_names() {
     assert_eq!(client.text("agent_message_chunk"), format!(r"In `#![a]`: {shown} \<b>{shown}"));
     assert!(client.leave().success());
 }
+
+#[test]
+fn a_session_that_is_open_is_not_loaded_in_another_folder() {
+    let project = playing(DONE);
+    let other = project.folder().with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut client = Client::initialized(&project, json!({}));
+    let session = client.new_session(&project);
+    assert_eq!(client.prompt(&session, "Go."), "end_turn");
+    let mut elsewhere = in_folder(&project, &session);
+    elsewhere["cwd"] = json!(other);
+    for method in ["session/load", "session/resume"] {
+        assert_eq!(client.refused(method, elsewhere.clone())["code"], -32002, "{method}");
+    }
+    let mut with_more = in_folder(&project, &session);
+    with_more["additionalDirectories"] = json!([other]);
+    let refused = client.refused("session/load", with_more.clone());
+    assert!(refused["message"].as_str().unwrap().contains("close it first"), "{refused}");
+    client.succeed("session/load", in_folder(&project, &session));
+    client.succeed("session/close", json!({ "sessionId": session }));
+    client.succeed("session/load", with_more);
+    assert!(client.leave().success());
+}
