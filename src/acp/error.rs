@@ -7,6 +7,11 @@ use serde_json::json;
 
 /// Converts a failure of the engine.
 pub(super) fn from_engine(error: &EngineError) -> Error {
+    if error.kind() == ErrorKind::HeldElsewhere {
+        return internal(
+            "the session is open in another roo-lsp, such as an editor or a terminal, and is steered there",
+        );
+    }
     let code = match error.kind() {
         ErrorKind::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
         ErrorKind::Configuration | ErrorKind::Mismatch => ErrorCode::INVALID_PARAMS,

@@ -431,22 +431,24 @@ impl Server {
         request: DeleteSessionRequest,
     ) -> Result<DeleteSessionResponse, Error> {
         let task = task_of(&request.session_id)?;
-        let open = self.sessions().remove(&request.session_id);
-        if let Some(session) = &open {
-            session.close().await;
-        }
+        let mut is_deleted = false;
         for workspace in self.workspaces.all().await {
             match workspace.delete(&task).await {
-                Ok(()) => return Ok(DeleteSessionResponse::new()),
-                Err(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => {}
+                Ok(()) => is_deleted = true,
+                Err(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => continue,
+                // The session stays as it is, open or not.
                 Err(error) => return Err(error),
             }
+            break;
         }
+        let open = self.sessions().remove(&request.session_id);
         match open {
-            // Nothing was said in it, so nothing is kept of it.
-            Some(_) => Ok(DeleteSessionResponse::new()),
-            None => Err(error::no_session(&one_line(&request.session_id.0, NAME))),
+            // Where nothing was said in it, nothing was kept of it.
+            Some(session) => session.close().await,
+            None if is_deleted => {}
+            None => return Err(error::no_session(&one_line(&request.session_id.0, NAME))),
         }
+        Ok(DeleteSessionResponse::new())
     }
 
     /// The workspace of a session, whose MCP servers start long before a request needs their tools.

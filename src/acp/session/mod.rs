@@ -14,6 +14,7 @@ mod tool_calls;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ConfigOptionUpdate, ContentBlock, CurrentModeUpdate, NoticeSeverity, PromptResponse, SessionConfigOption,
@@ -21,7 +22,6 @@ use agent_client_protocol::v1::schema::{
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeResponse, StopReason,
     ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use agent_client_protocol::{Error, ErrorCode};
 use roo_durable::StoreError;
 use roo_engine::customization::Grant;
 use roo_engine::engine::{Decider, EngineError, Follower, Resumable};
@@ -503,7 +503,7 @@ impl Session {
         if !self.answer_left(&message).await? {
             let UserMessage { text, images } = message;
             let params = TaskSendParams { task_id: self.task.clone(), text, images, when: SendWhen::Now };
-            self.workspace.engine.send(params).await.map_err(|error| from_request(&error))?;
+            self.workspace.engine.send(params).await.map_err(|error| error::from_engine(&error))?;
         }
         self.ask_what_waits().await;
         Ok(())
@@ -516,7 +516,7 @@ impl Session {
             return Ok(false);
         }
         let engine = &self.workspace.engine;
-        let now = engine.resumable(&self.task).await.map_err(|error| from_request(&error))?;
+        let now = engine.resumable(&self.task).await.map_err(|error| error::from_engine(&error))?;
         let waiting = |id: &String| {
             let mut questions = now.questions.iter().map(|(_, question)| &question.question_id);
             questions.find(|waiting| waiting.as_str() == id).cloned()
@@ -528,7 +528,7 @@ impl Session {
             Ok(answer) => Ok(answer.accepted),
             // Somebody has answered it meanwhile.
             Err(EngineError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(from_request(&error)),
+            Err(error) => Err(error::from_engine(&error)),
         }
     }
 
@@ -554,7 +554,7 @@ impl Session {
     /// Follows the request from what was told last.
     async fn follow(&mut self) -> Result<(), Error> {
         let follower = self.workspace.engine.follow(&self.task, self.seq).await;
-        let follower = follower.map_err(|error| from_request(&error))?;
+        let follower = follower.map_err(|error| error::from_engine(&error))?;
         let (sender, batches) = mpsc::channel(1);
         tokio::spawn(forward(follower, Arc::clone(&self.workspace), self.client.clone(), sender));
         self.batches = Some(batches);
@@ -806,7 +806,7 @@ impl Session {
     /// The engine did not take an answer. What was asked still waits, and is asked again with the next prompt.
     fn was_not_answered(&mut self, id: &str, error: &EngineError) {
         self.is_over(id);
-        self.end_turn(&Err(from_request(error)));
+        self.end_turn(&Err(error::from_engine(error)));
     }
 
     /// Ends the turn if nothing in the request goes on by itself.
@@ -880,7 +880,7 @@ impl Session {
         }
         if self.is_begun {
             let switched = self.workspace.engine.switch_mode(&self.task, slug).await;
-            switched.map_err(|error| from_request(&error))?;
+            switched.map_err(|error| error::from_engine(&error))?;
         }
         self.chosen.mode = Some(slug.to_owned());
         // A mode brings its model.
@@ -911,7 +911,7 @@ impl Session {
                 }
                 if self.is_begun {
                     let selected = self.workspace.engine.select_profile(&self.task, value).await;
-                    selected.map_err(|error| from_request(&error))?;
+                    selected.map_err(|error| error::from_engine(&error))?;
                 }
                 self.chosen.profile = Some(value.to_owned());
             }
@@ -936,7 +936,7 @@ impl Session {
         let digest = digest.ok_or_else(unknown)?;
         if self.is_begun {
             let selected = self.workspace.engine.select_intent(&self.task, id, digest).await;
-            selected.map_err(|error| from_request(&error))?;
+            selected.map_err(|error| error::from_engine(&error))?;
         }
         self.chosen.intent = Some((id.to_owned(), digest));
         Ok(())
@@ -1001,17 +1001,6 @@ async fn forward(
         if batches.send(batch).await.is_err() || is_last {
             return;
         }
-    }
-}
-
-/// A failure of a request that may be open in another process.
-fn from_request(error: &EngineError) -> Error {
-    match error {
-        EngineError::Store(StoreError::Held { .. }) => Error::new(
-            ErrorCode::INTERNAL_ERROR,
-            "the session is open in another roo-lsp, such as an editor or a terminal, and is steered there",
-        ),
-        error => error::from_engine(error),
     }
 }
 

@@ -294,3 +294,25 @@ fn a_session_that_is_open_is_not_loaded_in_another_folder() {
     client.succeed("session/load", with_more);
     assert!(client.leave().success());
 }
+
+#[test]
+fn a_session_that_can_not_be_deleted_stays_open() {
+    let project = playing(WRITES);
+    let mut first = Client::initialized(&project, json!({}));
+    let session = first.new_session(&project);
+    first.say(&session, "Go.");
+    first.asked_for_permission();
+    let mut second = Client::initialized(&project, json!({}));
+    second.succeed("session/load", in_folder(&project, &session));
+    let delete = json!({ "sessionId": session });
+    let refused = second.refused("session/delete", delete.clone());
+    assert!(refused["message"].as_str().unwrap().contains("open in another roo-lsp"), "{refused}");
+    first.kill();
+    second.succeed("session/close", delete.clone());
+    second.succeed("session/load", in_folder(&project, &session));
+    second.succeed("session/delete", delete.clone());
+    for method in ["session/close", "session/delete"] {
+        assert_eq!(second.refused(method, delete.clone())["code"], -32002, "{method}");
+    }
+    assert!(second.leave().success());
+}
