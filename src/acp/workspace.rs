@@ -210,6 +210,10 @@ fn real(folder: &Path) -> Result<PathBuf, Error> {
         return Err(error::invalid(format!("the folder {shown} is not an absolute path")));
     }
     match folder.canonicalize() {
+        // Agents name files by text. A link to it may have a name that is.
+        Ok(real) if real.to_str().is_none() => {
+            Err(error::invalid(format!("the folder {shown} can't be used: its real path is not UTF-8")))
+        }
         Ok(real) if real.is_dir() => Ok(real),
         Ok(_) => Err(error::invalid(format!("{shown} is no directory"))),
         Err(source) => Err(error::invalid(format!("the folder {shown} can't be used: {source}"))),

@@ -92,6 +92,11 @@ impl SessionContext {
         let mut directories = Directories::from_environment(|name| std::env::var_os(name))?;
         let folder = common.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = match folder.canonicalize() {
+            // Agents name files by text.
+            Ok(path) if path.to_str().is_none() => {
+                let source = io::Error::new(io::ErrorKind::InvalidFilename, "its path is not UTF-8");
+                return Err(SessionError::Folder { path, source });
+            }
             Ok(folder) if folder.is_dir() => folder,
             Ok(path) => {
                 return Err(SessionError::Folder { path, source: io::ErrorKind::NotADirectory.into() });

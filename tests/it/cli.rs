@@ -941,6 +941,17 @@ fn tool_judges_a_write_by_policy() {
     assert_eq!(project.read("a.txt").trim_end(), "two");
 }
 
+#[test]
+fn a_workspace_whose_path_is_not_utf_8_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let project = project("");
+    let folder = project.folder().with_file_name(std::ffi::OsStr::from_bytes(b"not-\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    let output = project.program().current_dir(&folder).args(["run", "Go."]).output().unwrap();
+    assert_ends(&output, 2, "its path is not UTF-8");
+}
+
 const POET: &str = "customModes:\n  - slug: poet\n    name: 🪶 Poet\n    roleDefinition: You rhyme.\n    groups:\n      \
                     - read\n      - [edit, { fileRegex: '\\.txt$', description: Poems }]\n";
 

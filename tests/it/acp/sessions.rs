@@ -316,3 +316,19 @@ fn a_session_that_can_not_be_deleted_stays_open() {
     }
     assert!(second.leave().success());
 }
+
+#[test]
+fn a_folder_whose_path_is_not_utf_8_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let project = playing(DONE);
+    let real = project.folder().with_file_name(std::ffi::OsStr::from_bytes(b"not-\xff"));
+    std::fs::create_dir(&real).unwrap();
+    let link = project.folder().with_file_name("link");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let mut client = Client::initialized(&project, json!({}));
+    let refused = client.refused("session/new", json!({ "cwd": link, "mcpServers": [] }));
+    assert_eq!(refused["code"], -32602);
+    assert!(refused["message"].as_str().unwrap().contains("not UTF-8"), "{refused}");
+    assert!(client.leave().success());
+}
