@@ -9,7 +9,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::git::{ANSWER, GitFailure, UserConfiguration, git, is_outside_repositories, line};
+use super::git::{
+    ANSWER, GitFailure, UserConfiguration, git, is_login_failure, is_outside_repositories, line,
+};
 use super::submission::{CommitId, Source};
 use super::work_result::MAX_PATCH_BYTES;
 
@@ -46,6 +48,8 @@ pub(crate) enum CheckoutError {
     NotCommitted(String),
     #[error("git can't read the bundle that was submitted: {0}")]
     Bundle(String),
+    #[error("the worker can't log in to the repository: {0}")]
+    Login(GitFailure),
     #[error(
         "this clone is shallow, so that it lacks the history that is sent: get it by `git fetch --unshallow`, or have the \
          worker clone the repository: --repository URL"
@@ -68,6 +72,7 @@ impl CheckoutError {
             | Self::NotCommitted(_)
             | Self::NoRepository(_)
             | Self::Bundle(_)
+            | Self::Login(_)
             | Self::Shallow => true,
         }
     }
@@ -106,7 +111,7 @@ impl Checkout {
         fs::write(repository.join("info/exclude"), PRIVATE).map_err(files(&repository))?;
         match source {
             Source::Bundle { .. } => {
-                let fetched = fetch(&repository, bundle.as_os_str(), "+HEAD:refs/heads/submitted").await;
+                let fetched = fetch(&repository, bundle.as_os_str(), "+HEAD:refs/heads/submitted", &[]).await;
                 if let Err(failure) = fetched {
                     check_bundle(&repository, bundle).await?;
                     return Err(failure.into());
@@ -248,23 +253,37 @@ impl Checkout {
 }
 
 /// Gets what a name leads to, from a bundle or a repository elsewhere. `refs`: the name there and the one here.
-async fn fetch(repository: &Path, from: &OsStr, refs: &str) -> Result<(), GitFailure> {
+async fn fetch(
+    repository: &Path,
+    from: &OsStr,
+    refs: &str,
+    variables: &[(&str, OsString)],
+) -> Result<(), GitFailure> {
     let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options"];
     let fetch = [&fetch.map(OsString::from)[..], &[from.to_owned(), refs.into()]].concat();
-    git(repository, &fetch, &[], &[], ANSWER).await.map(drop)
+    git(repository, &fetch, variables, &[], ANSWER).await.map(drop)
 }
 
-/// Gets a commit from a repository elsewhere, with its history. Where no branch holds it, a tag may.
+/// Gets a commit from a repository elsewhere, with its history, by the credentials of this process's user. Where no branch holds
+/// it, a tag may.
 async fn fetch_commit(repository: &Path, url: &str, commit: &CommitId) -> Result<(), CheckoutError> {
     let (url, id) = (OsStr::new(url), commit.as_str());
-    fetch(repository, url, "+refs/heads/*:refs/heads/submitted/*").await?;
+    let configuration = UserConfiguration::credentials().await?;
+    let credentials = configuration.variables();
+    let branches = fetch(repository, url, "+refs/heads/*:refs/heads/submitted/*", &credentials).await;
+    branches.map_err(|failure| match is_login_failure(&failure) {
+        true => CheckoutError::Login(failure),
+        false => failure.into(),
+    })?;
     match find_commit(repository, id, &[]).await {
         Err(CheckoutError::NoCommit(_)) => {}
         found => return found.map(drop),
     }
     // Not every server gives out what no name leads to.
-    match fetch(repository, url, &format!("+{id}:refs/heads/commit")).await {
-        Err(GitFailure::Refused { .. }) => fetch(repository, url, "+refs/tags/*:refs/tags/*").await?,
+    match fetch(repository, url, &format!("+{id}:refs/heads/commit"), &credentials).await {
+        Err(GitFailure::Refused { .. }) => {
+            fetch(repository, url, "+refs/tags/*:refs/tags/*", &credentials).await?;
+        }
         fetched => fetched?,
     }
     find_commit(repository, id, &[]).await.map(drop)

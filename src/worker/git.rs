@@ -17,6 +17,25 @@ pub(super) const ANSWER: u64 = 1 << 20;
 const KEPT: &[&str] =
     &["PATH", "HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
 
+/// Variables of the user's by which git, and the programs that keep its credentials, log in to repositories elsewhere.
+const LOGIN: &[&str] = &[
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_SSH_VARIANT",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+];
+/// What git says where it can't log in.
+const LOGIN_FAILED: [&str; 4] =
+    ["Authentication failed", "could not read Username", "could not read Password", "Permission denied ("];
 /// What git says of a directory that is in no repository.
 const NO_REPOSITORY: &str = "not a git repository";
 
@@ -91,13 +110,33 @@ pub(super) fn is_outside_repositories(failure: &GitFailure) -> bool {
     matches!(failure, GitFailure::Refused { reason, .. } if reason.contains(NO_REPOSITORY))
 }
 
-/// What counts of the user's own configuration of git, as variables: chosen keys of the user's files and of the system's.
+/// Returns whether git could not log in to a repository elsewhere.
+pub(super) fn is_login_failure(failure: &GitFailure) -> bool {
+    let is_said = |reason: &str| LOGIN_FAILED.iter().any(|words| reason.contains(words));
+    matches!(failure, GitFailure::Refused { reason, .. } if is_said(reason))
+}
+
+/// What counts of the user's own configuration of git, as variables: chosen keys of the user's files and of the system's, and variables
+/// that git has for the same.
 pub(super) struct UserConfiguration(Vec<(String, OsString)>);
 
 impl UserConfiguration {
     /// What allows to work in directories of other owners.
     pub(super) async fn trusted_directories() -> Result<Self, GitFailure> {
         Self::read(|key| key == "safe.directory").await
+    }
+
+    /// What is needed to log in to repositories elsewhere. Nothing of it leads to another address than the one that was allowed.
+    pub(super) async fn credentials() -> Result<Self, GitFailure> {
+        let is_wanted = |key: &str| {
+            key.starts_with("credential.")
+                || key.starts_with("http.")
+                || matches!(key, "core.sshcommand" | "core.askpass" | "ssh.variant")
+        };
+        let mut configuration = Self::read(is_wanted).await?;
+        let set = LOGIN.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)));
+        configuration.0.extend(set);
+        Ok(configuration)
     }
 
     /// Reads the keys that are wanted. Git spells section and name of a key in small letters.

@@ -87,6 +87,7 @@ impl From<CheckoutError> for JobError {
             | CheckoutError::NotCommitted(_)
             | CheckoutError::NoRepository(_)
             | CheckoutError::Bundle(_)
+            | CheckoutError::Login(_)
             | CheckoutError::Shallow => Self::Submission(error.to_string()),
         }
     }

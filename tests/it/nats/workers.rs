@@ -427,3 +427,30 @@ fn trust_directory(home: &Path, directory: &Path) {
     let text = format!("[safe]\n\tdirectory = {}\n", directory.display());
     fs::write(home.join(".gitconfig"), text).unwrap();
 }
+
+#[test]
+#[ignore = "needs nats-server; ./scripts/test runs it"]
+fn a_worker_clones_with_the_credentials_of_its_user() {
+    let broker = Broker::start();
+    let (there, here) = (playing(&format!("{EDITS}{DONE}")), playing(DONE));
+    let (repository, ssh) = (here.beside("shared.git"), there.beside("ssh"));
+    git(&here.folder(), &["clone", "--quiet", "--bare", ".", repository.to_str().unwrap()]);
+    // Its last argument is what is to be run on the other machine.
+    let log_in = |lines: &str| {
+        fs::write(&ssh, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    log_in("for last; do :; done; eval \"$last\"");
+    fs::create_dir_all(there.beside("home")).unwrap();
+    let command = format!("[core]\n\tsshCommand = {}\n", ssh.display());
+    fs::write(there.beside("home").join(".gitconfig"), command).unwrap();
+    let url = format!("ssh://nowhere.invalid{}", repository.canonicalize().unwrap().display());
+    let _worker = worker(&there, &broker, &["--allow-write", "--allow-repository", &url]);
+    let output = submit(&here, &broker, &["Change it.", "--repository", &url, "--apply"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(here.read("a.txt"), "one\nTWO\nthree\n");
+    log_in("echo 'me@nowhere.invalid: Permission denied (publickey).' >&2; exit 255");
+    let output = submit(&here, &broker, &["Change it.", "--repository", &url]);
+    let said = text(&output.stderr);
+    assert!(said.contains("it was not begun: the worker can't log in to the repository"), "{output:?}");
+}
