@@ -44,7 +44,6 @@ pub(crate) struct SaidSettings {
     pub(crate) workspace: Value,
 }
 
-/// The layers that are used.
 #[derive(Clone, Default)]
 struct UsedLayers {
     file: Option<Layer>,

@@ -41,7 +41,6 @@ const REST: Duration = Duration::from_secs(60);
 /// The units in which edits count.
 const ENCODING: Encoding = Encoding::Utf8;
 
-/// The files of a client.
 pub(super) struct ClientFiles {
     client: Client,
     documents: Arc<Documents>,

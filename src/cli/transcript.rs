@@ -111,7 +111,6 @@ impl TerminalTranscript {
         self.view.tree().name(task)
     }
 
-    /// Formats an event.
     pub(super) fn format_event(&mut self, params: &EventParams) -> String {
         let Some(update) = self.view.apply(params) else { return String::new() };
         self.activities.apply(&params.task_id, params.at, &update);

@@ -33,9 +33,7 @@ const OWN_ID: &str = "roo-lsp/relay/";
 /// A message on its way, as the body of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Routed {
-    /// To the editor.
     ToEditor(Vec<u8>),
-    /// To the daemon.
     ToDaemon(Vec<u8>),
 }
 

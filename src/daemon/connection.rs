@@ -57,7 +57,6 @@ impl ConnectionError {
     }
 }
 
-/// A connection.
 pub(super) struct Connection {
     pub(super) input: BufReader<OwnedReadHalf>,
     pub(super) output: OwnedWriteHalf,

@@ -116,7 +116,6 @@ pub(super) enum Answer {
 pub(crate) struct DaemonStatus {
     /// What it is.
     pub(crate) build: Build,
-    /// Its process.
     pub(crate) process: u32,
     /// When it began, in milliseconds since the Unix epoch.
     pub(crate) since: i64,
@@ -133,11 +132,9 @@ pub(crate) struct DaemonStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestStatus {
-    /// Its id.
     pub(crate) id: TaskId,
     /// Its id for people.
     pub(crate) urid: Urid,
-    /// Its title.
     pub(crate) title: String,
     /// The state of its own task, as clients are told.
     pub(crate) state: String,
@@ -155,7 +152,6 @@ pub(crate) struct RequestStatus {
     pub(crate) clients: usize,
 }
 
-/// Writes a line.
 pub(super) async fn write_line(
     output: &mut (impl AsyncWrite + Unpin),
     line: &impl Serialize,
@@ -166,7 +162,6 @@ pub(super) async fn write_line(
     output.flush().await
 }
 
-/// Reads a line.
 pub(super) async fn read_line<T: DeserializeOwned>(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<T> {
     let mut bytes = Vec::new();
     input.take(LINE).read_until(b'\n', &mut bytes).await?;

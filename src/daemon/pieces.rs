@@ -22,7 +22,6 @@ enum Next {
     Head([u8; HEAD], usize),
     /// So many bytes of a piece.
     Body(usize),
-    /// The exit code.
     ExitCode,
     /// Nothing: this was the exit code.
     Ended(u8),

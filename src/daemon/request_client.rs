@@ -40,7 +40,6 @@ pub(crate) struct RequestClient {
 /// Something that came of a request.
 #[derive(Debug)]
 pub(crate) enum FromRequest {
-    /// An event of it.
     Event(Box<EventParams>),
     /// The answer to what was sent under this number: its result, or what is wrong in words.
     Answer(i64, Result<Value, String>),

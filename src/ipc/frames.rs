@@ -28,7 +28,6 @@ impl Framing {
     }
 }
 
-/// A frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) framing: Framing,

@@ -60,7 +60,6 @@ pub(crate) struct Claim {
 /// What became of a part of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Appended {
-    /// It is kept.
     Kept,
     /// Another worker has claimed the request.
     Lost,

@@ -147,7 +147,6 @@ pub(crate) enum RooEvent {
 }
 
 impl RooEvent {
-    /// Its name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Lifecycle(lifecycle, _) => lifecycle.name(),
@@ -169,7 +168,6 @@ impl RooEvent {
         }
     }
 
-    /// Its payload.
     pub(crate) fn payload(&self) -> Value {
         match self {
             Self::Lifecycle(_, task) => json!([task]),

@@ -76,7 +76,6 @@ fn push_lines<'a>(text: &mut String, sign: char, lines: impl Iterator<Item = &'a
 /// A hunk of a diff document as it stands there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ShownHunk<'a> {
-    /// Its id.
     pub(super) id: &'a str,
     /// Its added lines.
     pub(super) added: String,

@@ -22,7 +22,6 @@ use roo_protocol::ids::TaskId;
 /// Stands for every request.
 pub(super) const EVERYTHING: &str = "*";
 
-/// `roo/event`.
 pub(super) enum RooEvent {}
 
 impl Notification for RooEvent {

@@ -111,7 +111,6 @@ impl TaskView {
 pub(crate) enum Prompt {
     /// A request for permission.
     Approval(PendingApproval),
-    /// A question.
     Question(PendingQuestion),
 }
 

@@ -154,7 +154,6 @@ pub(crate) enum CallEnding {
 }
 
 impl CallEnding {
-    /// Its mark.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Done => "✓",

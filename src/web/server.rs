@@ -100,7 +100,6 @@ impl WebServer {
         })
     }
 
-    /// The address of the page.
     pub(crate) fn page_address(&self) -> PageAddress {
         PageAddress { address: self.address, access: Arc::clone(&self.access) }
     }

@@ -78,7 +78,6 @@ impl CheckoutError {
     }
 }
 
-/// A checkout.
 pub(super) struct Checkout {
     /// The work tree.
     folder: PathBuf,

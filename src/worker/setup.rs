@@ -22,7 +22,6 @@ pub(crate) enum WhenAsked {
 /// Opens the engine of a folder, with the limits of a submission where they are tighter than the settings. Reads the disk.
 pub(crate) type OpenWorkspace = Arc<dyn Fn(&Path, SubmittedLimits) -> Result<Engine, String> + Send + Sync>;
 
-/// A worker.
 pub(crate) struct WorkerSetup {
     /// Its name, for people.
     pub(crate) name: String,

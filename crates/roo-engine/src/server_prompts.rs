@@ -13,10 +13,8 @@ const PART: usize = 128;
 /// The longest name of an argument in a hint, in characters.
 const HINT: usize = 40;
 
-/// The prompts of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPrompts {
-    /// The server.
     pub server: String,
     /// Its prompts, or the reason why they are not known, such as `starting`.
     pub prompts: Result<Vec<ServerPrompt>, String>,
@@ -25,7 +23,6 @@ pub struct ServerPrompts {
 /// A prompt of a server. What the server says of it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPrompt {
-    /// Its name.
     pub name: String,
     /// Description for people.
     pub description: Option<String>,
@@ -33,10 +30,8 @@ pub struct ServerPrompt {
     pub arguments: Vec<PromptArgument>,
 }
 
-/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// Its name.
     pub name: String,
     /// True if it must be given.
     pub required: bool,
@@ -45,7 +40,6 @@ pub struct PromptArgument {
 /// Argument that a user is writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentInProgress {
-    /// Its name.
     pub name: String,
     /// Its value, as far as it is written.
     pub value: String,

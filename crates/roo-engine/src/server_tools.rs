@@ -142,7 +142,6 @@ pub trait ServerTools: Debug + Send + Sync {
 pub enum KnownDescription {
     /// No call was permitted yet.
     None,
-    /// It is the same.
     Same,
     /// It was another one.
     Other {
@@ -185,7 +184,6 @@ pub trait CallingTask: Send + Sync {
 /// Request of a server to the model of the task that calls it (*sampling*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingRequest {
-    /// The server.
     pub server: String,
     /// The system prompt that it wants.
     pub system: Option<String>,
@@ -200,14 +198,12 @@ pub struct SamplingRequest {
 pub struct SamplingMessage {
     /// True if the server presents it as a model's words.
     pub by_model: bool,
-    /// Text.
     pub text: String,
 }
 
 /// Answer of a model for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingAnswer {
-    /// Text.
     pub text: String,
     /// Provider and model.
     pub model: String,
@@ -245,7 +241,6 @@ impl CallingTask for NoTask {
     }
 }
 
-/// Answer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerAnswer {
     /// For the model.
@@ -265,7 +260,6 @@ pub enum ServerToolError {
     /// The server was not reached, so nothing happened.
     #[error("The server '{server}' was not reached: {reason}. Nothing was done.")]
     Unreachable {
-        /// The server.
         server: String,
         /// Reason, without a full stop.
         reason: String,
@@ -273,7 +267,6 @@ pub enum ServerToolError {
     /// The server was asked and gave no answer.
     #[error("The server '{server}' gave no answer: {reason}. What it did is not known.")]
     Unanswered {
-        /// The server.
         server: String,
         /// Reason, without a full stop.
         reason: String,
@@ -283,7 +276,6 @@ pub enum ServerToolError {
     Cancelled(String),
 }
 
-/// No servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoServerTools;
 

@@ -20,7 +20,6 @@ use roo_text::render::{counted, exact_line, one_line};
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
 
-/// The tasks of an import.
 pub(super) struct TaskImport<'context> {
     context: &'context SessionContext,
     settings: Settings,

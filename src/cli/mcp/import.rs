@@ -38,7 +38,6 @@ struct SourceFile {
 /// Content of a file.
 #[derive(Clone, Copy)]
 enum Holds {
-    /// Servers.
     Servers,
     /// Everything that a program keeps, servers among it or not.
     Settings,

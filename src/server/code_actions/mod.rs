@@ -157,7 +157,6 @@ fn offered(asked: &CodeActionParams, text: &str, can_ask: bool) -> Vec<Action> {
     actions
 }
 
-/// Diagnostic of the editor.
 #[derive(Deserialize)]
 struct EditorDiagnostic {
     range: Range,

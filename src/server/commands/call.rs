@@ -12,7 +12,6 @@ use super::super::session::{Session, WorkspaceServices};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, HunkId, QuestionId, TaskId};
 use roo_protocol::task::{SendWhen, TaskSnapshot};
 
-/// The call of a command.
 #[derive(Clone, Copy)]
 pub(super) struct CommandCall<'a> {
     pub(super) session: &'a Arc<Session>,
@@ -28,7 +27,6 @@ impl CommandCall<'_> {
     }
 }
 
-/// Outcome of a command.
 pub(super) struct CommandOutcome {
     /// For the client.
     pub(super) value: Value,

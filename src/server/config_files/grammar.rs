@@ -16,11 +16,18 @@ pub(super) enum Expected {
     /// A mapping with these keys.
     Keys(Vec<Key<'static>>),
     /// Names of groups; whether the list itself is meant, or one item.
-    Groups { list: bool, names: Vec<Word> },
+    Groups {
+        list: bool,
+        names: Vec<Word>,
+    },
     /// Slugs of modes that there are.
-    Slugs { list: bool },
+    Slugs {
+        list: bool,
+    },
     /// Names of MCP servers that are configured.
-    Servers { list: bool },
+    Servers {
+        list: bool,
+    },
     /// The slug of the mode that is defined here.
     OwnSlug,
     /// A pattern of file paths.
@@ -31,7 +38,6 @@ pub(super) enum Expected {
     Matcher(EventName),
     /// One of these words.
     Words(Vec<Word>),
-    /// Anything.
     Anything,
 }
 

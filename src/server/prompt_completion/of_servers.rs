@@ -153,7 +153,6 @@ fn encoded(value: &str) -> String {
 enum Place<'a> {
     /// In a part that is always the same: the address up to the next variable.
     Literal(&'a str),
-    /// In a variable.
     Variable {
         name: String,
         /// The text before the variable.

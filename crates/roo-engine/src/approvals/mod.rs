@@ -192,7 +192,6 @@ impl StoredRule {
     }
 }
 
-/// A file of rules.
 struct RuleFile {
     file: PrivateFile,
     /// Prefix of ids.

@@ -47,7 +47,6 @@ pub struct SlashCommand {
     pub mode: Option<String>,
     /// Text of the command.
     pub body: String,
-    /// Source.
     pub source: Source,
     /// Its file; none for a built-in one.
     pub path: Option<PathBuf>,

@@ -32,7 +32,6 @@ pub(super) enum Refused {
 }
 
 impl CustomizationDirectory {
-    /// Opens it.
     pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
         let roots = Roots::open(&[path.to_path_buf()])?;
         Ok(Self { roots, ignores: Ignores::new(1), path: path.to_path_buf(), scope })

@@ -58,7 +58,6 @@ pub struct Skill {
 pub enum Origin {
     /// In the server.
     BuiltIn(&'static str),
-    /// In a file.
     File {
         /// The home directory or workspace root.
         base: PathBuf,
@@ -112,7 +111,6 @@ pub enum SkillError {
     Path {
         /// The skill.
         name: String,
-        /// Reason.
         reason: String,
     },
     /// Its file can't be read.
@@ -128,7 +126,6 @@ pub enum SkillError {
     Content {
         /// The skill.
         name: String,
-        /// Problem.
         problem: String,
     },
 }

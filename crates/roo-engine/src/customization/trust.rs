@@ -100,7 +100,6 @@ pub enum TrustError {
     Broken {
         /// File to be approved.
         path: String,
-        /// Problem.
         problem: String,
     },
     /// Nothing of this file waits for an approval.
@@ -122,10 +121,7 @@ pub enum TrustError {
     BringsOther,
     /// The file that keeps the trust is damaged, so that nothing is trusted.
     #[error("this file is damaged ({problem}), so the workspace is untrusted; trust the workspace again")]
-    Damaged {
-        /// Problem.
-        problem: String,
-    },
+    Damaged { problem: String },
     /// The directory that was trusted is no longer the one at its path.
     #[error(
         "the workspace is untrusted, because its path now leads to another directory than the one that was trusted; trust it again if it is yours"

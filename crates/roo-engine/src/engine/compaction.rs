@@ -68,7 +68,6 @@ pub(super) struct CompactionRun {
     requests: Vec<SummaryRequest>,
 }
 
-/// A request for a summary.
 struct SummaryRequest {
     /// The profile of the model.
     profile: String,

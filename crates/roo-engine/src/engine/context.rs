@@ -19,7 +19,6 @@ const ERROR: usize = 300;
 
 /// Files open in the editor, by the names that the model uses.
 pub(super) struct OpenFiles {
-    /// All of it.
     pub all: Vec<String>,
     /// Files with unsaved changes.
     pub unsaved: Vec<String>,

@@ -8,7 +8,6 @@ use super::journal::Journal;
 use super::services::EngineServices;
 use crate::tool_run::{BackgroundCommands, ForegroundControl, TaskBrowser};
 
-/// Context of an effect.
 pub(super) struct EffectContext {
     pub(super) services: Arc<EngineServices>,
     pub(super) journal: Arc<Journal>,

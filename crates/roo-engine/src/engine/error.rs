@@ -13,23 +13,18 @@ pub enum EngineError {
     NotFound {
         /// Kind of what was looked for.
         what: &'static str,
-        /// Its id.
         id: String,
     },
     /// The task's state doesn't allow it.
     #[error("that can't be done with the task {task} now: {problem}")]
     WrongState {
-        /// The task.
         task: TaskId,
         /// Reason why not.
         problem: String,
     },
     /// An answer doesn't fit what was asked.
     #[error("the answer doesn't fit the question: {problem}")]
-    Mismatch {
-        /// Problem.
-        problem: String,
-    },
+    Mismatch { problem: String },
     /// The settings or the request name something that isn't there.
     #[error("{0}")]
     Configuration(String),

@@ -63,7 +63,6 @@ pub enum Event {
         protocol: ToolProtocol,
         /// The prompt on one line, shortened.
         title: String,
-        /// Limits.
         limits: Limits,
         /// Emoji of its mode in trees.
         #[serde(default)]
@@ -93,10 +92,7 @@ pub enum Event {
         worktree: BranchWorktree,
     },
     /// The branch gets no git worktree, and works in the folder of its parent.
-    WorktreeUnavailable {
-        /// Reason.
-        reason: String,
-    },
+    WorktreeUnavailable { reason: String },
     /// What the branch changed in its work tree conflicts with what others have changed since. Its work tree has both versions
     /// now, and the next merge begins with these texts.
     MergeConflicted {
@@ -116,7 +112,6 @@ pub enum Event {
     Forked {
         /// The fork's id for people.
         urid: Urid,
-        /// Its title.
         title: String,
         /// Where it begins.
         from: ForkOrigin,
@@ -157,7 +152,6 @@ pub enum Event {
     /// Messages of user hooks about the current call, all together until now.
     #[serde(rename = "hooksHeard")]
     HookMessagesReceived {
-        /// The call.
         call_id: ToolCallId,
         /// Its parameters as it runs; none where they stay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,7 +189,6 @@ pub enum Event {
     },
     /// The current call opened a branch. What the branch begins with follows from this.
     Delegated {
-        /// The call.
         call_id: ToolCallId,
         /// The branch.
         child: TaskId,
@@ -203,28 +196,18 @@ pub enum Event {
         plan: Arc<PlannedBranch>,
     },
     /// The task can't go on, and ends.
-    Halted {
-        /// Reason.
-        reason: String,
-    },
+    Halted { reason: String },
     /// Something is shown that the model doesn't get.
-    Shown {
-        /// The message.
-        message: Message,
-    },
+    Shown { message: Message },
     /// A model request begins.
     TurnStarted {
         /// Counts the task's requests from 1, retries included.
         request: u32,
     },
     /// The model said something.
-    Spoke {
-        /// The message.
-        message: Message,
-    },
+    Spoke { message: Message },
     /// The model thought something.
     Thought {
-        /// The message.
         message: Message,
         /// The provider's own block, to be sent back.
         opaque: Option<Value>,
@@ -235,7 +218,6 @@ pub enum Event {
     Called {
         /// The message that shows it.
         message: Message,
-        /// The call.
         call: ToolCall,
     },
     /// The model's answer is complete.
@@ -256,9 +238,7 @@ pub enum Event {
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {
-        /// The request.
         request: u32,
-        /// Error.
         error: String,
         /// True if the user ended it.
         cancelled: bool,
@@ -274,7 +254,6 @@ pub enum Event {
         due: i64,
         /// Number of the next attempt, from 2.
         attempt: u32,
-        /// Reason.
         reason: String,
     },
     /// The time to try again has come.
@@ -285,14 +264,10 @@ pub enum Event {
         due: i64,
         /// Number of the attempt, from 1.
         attempt: u32,
-        /// Reason.
         reason: String,
     },
     /// A request that has waited for its turn begins.
-    DelayEnded {
-        /// The request.
-        request: u32,
-    },
+    DelayEnded { request: u32 },
     /// The model must be told something before it goes on.
     Corrected {
         /// Text for the model; empty only in what was imported, where it was told nothing.
@@ -302,12 +277,10 @@ pub enum Event {
     },
     /// The gate gave the current call its verdict.
     GateDecided {
-        /// The call.
         call_id: ToolCallId,
         /// The verdict, and the rule that decided.
         #[serde(flatten)]
         verdict: RecordedVerdict,
-        /// Reason.
         reason: String,
         /// The same for programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -327,7 +300,6 @@ pub enum Event {
     },
     /// The approval has its answer, or is void.
     ApprovalResolved {
-        /// The approval.
         approval_id: ApprovalId,
         /// Author of the answer.
         by: Decider,
@@ -340,14 +312,10 @@ pub enum Event {
         review: Option<Arc<Review>>,
     },
     /// A standing rule was made that may decide the approval that waits: its call is judged again.
-    ApprovalReconsidered {
-        /// The approval.
-        approval_id: ApprovalId,
-    },
+    ApprovalReconsidered { approval_id: ApprovalId },
     /// An answer came while the request was interrupted, or before its call was judged again; it counts
     /// when the action is still the same.
     AnswerHeld {
-        /// The approval.
         approval_id: ApprovalId,
         /// Author of the answer.
         by: Decider,
@@ -363,14 +331,12 @@ pub enum Event {
     },
     /// The task asks its user something.
     QuestionAsked {
-        /// The question.
         question: PendingQuestion,
         /// The call that asked; none when the engine asks.
         call_id: Option<ToolCallId>,
     },
     /// The question has its answer, or is void.
     QuestionAnswered {
-        /// The question.
         question_id: QuestionId,
         /// Author of the answer.
         by: Decider,
@@ -389,7 +355,6 @@ pub enum Event {
     },
     /// A tool begins to run. Durable before it does.
     ToolStarted {
-        /// The call.
         call_id: ToolCallId,
         /// The tool.
         name: String,
@@ -400,9 +365,7 @@ pub enum Event {
     },
     /// The model is asked for the server that answers the current call.
     SamplingStarted {
-        /// The call.
         call_id: ToolCallId,
-        /// The server.
         server: String,
         /// What it wants of the model, as its user is shown it.
         asked: String,
@@ -414,9 +377,7 @@ pub enum Event {
     },
     /// The request for that server is over.
     SamplingEnded {
-        /// The call.
         call_id: ToolCallId,
-        /// The server.
         server: String,
         /// The tokens that it has taken; none where that isn't known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -437,18 +398,13 @@ pub enum Event {
     },
     /// Files as they were before a call changed them, and after it. The number of this event names the checkpoint.
     CheckpointSaved {
-        /// The call.
         call_id: ToolCallId,
         /// What changed them, in one line.
         summary: String,
-        /// The files.
         files: Vec<SavedFile>,
     },
     /// The user restores an earlier state. Durable before any file changes; the number of this event names the restore.
-    RestoreStarted {
-        /// The restore.
-        restore: Arc<Restore>,
-    },
+    RestoreStarted { restore: Arc<Restore> },
     /// A restore has finished: what it says is so from now on, or nothing of it is.
     RestoreFinished {
         /// The number of the event that started it.
@@ -466,10 +422,7 @@ pub enum Event {
         conversation_before: Option<u64>,
     },
     /// A call that was interrupted before its effect begins again at the gate.
-    ToolRestarted {
-        /// The call.
-        call_id: ToolCallId,
-    },
+    ToolRestarted { call_id: ToolCallId },
     /// The conversation is too long: the results before this item are sent as stubs from now on. Written by earlier
     /// versions.
     ContextReduced {
@@ -477,10 +430,7 @@ pub enum Event {
         before: usize,
     },
     /// The endpoint refuses requests with more tokens.
-    ContextLimited {
-        /// Tokens.
-        tokens: u64,
-    },
+    ContextLimited { tokens: u64 },
     /// The endpoint refuses images.
     ImagesRefused,
     /// The endpoint refuses some image. The newest ones are left out of the conversation.
@@ -510,7 +460,6 @@ pub enum Event {
     ContextCondensed {
         /// Index of the first item that stays; of those before, what the user said stays.
         cut: usize,
-        /// The message.
         message: Item,
         /// True if a model wrote the summary.
         by_model: bool,
@@ -527,7 +476,6 @@ pub enum Event {
     },
     /// The conversation was not shortened.
     ContextKept {
-        /// Reason.
         reason: String,
         /// Total usage of the task; a summary that failed costs too.
         total: Usage,
@@ -544,13 +492,9 @@ pub enum Event {
         tokens_after: u64,
     },
     /// The command of the current call runs on in the background.
-    CommandBackgrounded {
-        /// The command.
-        command: BackgroundCommand,
-    },
+    CommandBackgrounded { command: BackgroundCommand },
     /// A command in the background has ended.
     CommandEnded {
-        /// The command.
         command_id: CommandId,
         /// The call that began it.
         call_id: ToolCallId,
@@ -640,7 +584,6 @@ pub enum Event {
     Ended {
         /// State in which it ended.
         state: EndState,
-        /// The result.
         result: Option<String>,
         /// Reason, where it isn't obvious.
         reason: Option<String>,
@@ -655,7 +598,6 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchWorktree {
-    /// Its top.
     pub top: PathBuf,
     /// The folder in it that stands for that of the parent.
     pub folder: PathBuf,
@@ -680,7 +622,6 @@ pub struct ConflictBase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackgroundCommand {
-    /// Its id.
     pub id: CommandId,
     /// The call that began it.
     pub call_id: ToolCallId,
@@ -717,7 +658,6 @@ pub struct Restore {
 /// Message of the user's that takes the place of an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewMessage {
-    /// Text.
     pub text: String,
     /// Images as data URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -793,7 +733,6 @@ pub struct AnswerWords {
 pub struct Ending {
     /// State in which it ends.
     pub state: EndState,
-    /// The result.
     pub result: Option<String>,
     /// Reason, where it isn't obvious.
     pub reason: Option<String>,

@@ -48,14 +48,11 @@ pub struct ImportSettings {
     pub profile: String,
     /// Tool protocol of the profile.
     pub protocol: ToolProtocol,
-    /// Limits.
     pub limits: Limits,
 }
 
-/// An imported request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedRequest {
-    /// Its id.
     pub task_id: TaskId,
     /// Its id for people.
     pub urid: Urid,

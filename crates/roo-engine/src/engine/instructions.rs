@@ -37,11 +37,9 @@ pub struct Governed<'a> {
 pub struct ToolSources<'a> {
     /// Choice of the mode's tools for the model.
     pub choice: &'a ToolChoice,
-    /// The tools of servers.
     pub server_tools: &'a [Arc<ServerTool>],
     /// Those for which a request has no room.
     pub further_server_tools: &'a [Arc<ServerTool>],
-    /// The resources of servers.
     pub server_resources: &'a [ServerResources],
     /// True if there is a language server.
     pub has_language_server: bool,

@@ -118,7 +118,6 @@ pub struct Setup {
     pub models: Arc<dyn ModelSource>,
     /// Runs commands that no sandbox bounds.
     pub commands: Arc<dyn CommandRunner>,
-    /// The tools of servers.
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace.
     pub language_servers: Arc<LanguageServers>,

@@ -56,9 +56,7 @@ pub struct ReplayDifference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayedEvent {
-    /// The task.
     pub task_id: TaskId,
-    /// The event.
     pub event: Event,
 }
 

@@ -103,14 +103,12 @@ const REFUSED: &str = "A prompt that a hook blocked";
 /// The state of one task: what its events fold to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Its id.
     pub id: TaskId,
     /// The task that delegated it; none for a root.
     pub parent: Option<TaskId>,
     /// The request's id for people.
     pub urid: Urid,
     title: Title,
-    /// Limits.
     pub limits: Limits,
     /// Creation time.
     pub created_at: i64,

@@ -63,7 +63,6 @@ pub enum Program {
     Direct {
         /// A path, or a name to be found in the search path.
         program: String,
-        /// Its arguments.
         arguments: Vec<String>,
     },
 }
@@ -105,7 +104,6 @@ pub struct Hook {
     pub condition: Option<Condition>,
     /// Program to run.
     pub program: Program,
-    /// Timeout.
     pub timeout: Duration,
     /// True if nobody waits for it.
     pub background: bool,

@@ -126,7 +126,6 @@ pub struct HookVerdict {
     pub params: Option<Map<String, Value>>,
 }
 
-/// Result of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolResult<'a> {
     /// Text for the model.

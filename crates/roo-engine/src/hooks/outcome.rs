@@ -14,7 +14,6 @@ type JsonObject = Map<String, Value>;
 /// all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The event.
     pub event: EventName,
     /// The hooks that ran, in the order of configuration.
     pub ran: Vec<Ran>,

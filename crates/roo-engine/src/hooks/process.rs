@@ -36,7 +36,6 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
 }
 
-/// End of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HookEnd {
     Code(i32),

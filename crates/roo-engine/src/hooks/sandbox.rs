@@ -34,7 +34,6 @@ pub enum HookSandbox {
     Missing(String),
 }
 
-/// The bounds of hooks.
 #[derive(Clone, Debug)]
 pub struct HookBounds {
     /// Sandbox of the hooks.

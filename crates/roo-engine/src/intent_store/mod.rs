@@ -40,7 +40,6 @@ pub enum Intents {
     Broken(Problem),
     /// Content of the file, and the ids that may not be selected.
     Present {
-        /// The file.
         file: Arc<IntentFile>,
         /// From `.intentignore`.
         ignored: Arc<Vec<String>>,

@@ -106,7 +106,6 @@ pub struct MergeConflict {
     pub folder: PathBuf,
     /// Private directory for its snapshots.
     pub store: PathBuf,
-    /// The files.
     pub files: Vec<ConflictingFile>,
 }
 

@@ -39,7 +39,6 @@ pub struct PolicyContext {
     pub bounds: Arc<Bounds>,
     /// Keeps the trace.
     pub recorder: Arc<Recorder>,
-    /// The tools of servers.
     pub server_tools: Arc<dyn ServerTools>,
     /// The language servers of the workspace folders; none for a work tree.
     pub language_servers: Arc<LanguageServers>,
@@ -108,7 +107,6 @@ pub struct MergeSource<'a> {
 /// The user hooks that count, and the context in which they are asked.
 #[derive(Clone, Copy)]
 pub struct UserHookContext<'a> {
-    /// The hooks.
     pub hooks: &'a UserHooks,
     /// Who asks, and where.
     pub hook_context: HookContext<'a>,

@@ -19,7 +19,6 @@ pub enum PolicyDecision {
     Allow {
         /// The rule that decided.
         rule: AllowRule,
-        /// Reason.
         reason: String,
         /// Plan of the call.
         plan: Plan,
@@ -28,7 +27,6 @@ pub enum PolicyDecision {
     Ask {
         /// The rule that decided.
         rule: AskRule,
-        /// Reason.
         reason: String,
         /// Binds the answer to the action.
         digest: Digest,

@@ -28,7 +28,6 @@ use roo_workspace::{
 
 /// An edit of one file.
 pub(crate) trait Edit: Sync {
-    /// The tool.
     const TOOL: ToolName;
 
     /// True if it changes what a file holds, so that there has to be one. Nothing is told then of a file that the task
@@ -47,7 +46,6 @@ pub(crate) trait Edit: Sync {
 
 /// A file as an edit finds it.
 pub(crate) struct FileBefore<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
     /// Its text and digest; none for a new file.
     pub(crate) current: Option<&'a FileText>,
@@ -56,7 +54,6 @@ pub(crate) struct FileBefore<'a> {
 }
 
 impl FileBefore<'_> {
-    /// Its text.
     pub(crate) fn text(&self) -> Option<&str> {
         self.current.map(|file| file.text.as_str())
     }

@@ -211,17 +211,14 @@ impl Gate {
         &self.policy_context.orchestration
     }
 
-    /// The tools of servers.
     pub fn server_tools(&self) -> &Arc<dyn ServerTools> {
         &self.policy_context.server_tools
     }
 
-    /// The language servers.
     pub fn language_servers(&self) -> &Arc<LanguageServers> {
         &self.policy_context.language_servers
     }
 
-    /// The index of the code.
     pub fn code_index(&self) -> &Arc<CodeIndex> {
         &self.policy_context.code_index
     }

@@ -76,7 +76,6 @@ pub fn real_path(workspace: &Workspace, path: &str) -> Option<std::path::PathBuf
 
 /// Decisions of hooks on a call that may run.
 pub(super) enum HookDecision {
-    /// Nothing.
     Nothing,
     /// The user need not be asked, where policy alone would ask.
     Allow,

@@ -10,7 +10,6 @@ pub(super) trait PlaceCheck: Sync {
     fn check(&self, context: &CheckContext<'_>) -> CheckFinding;
 }
 
-/// Findings of a check.
 pub(super) enum CheckFinding {
     /// Nothing against the call.
     Pass,
@@ -35,7 +34,6 @@ pub(super) struct CheckContext<'a> {
 pub(crate) enum Access {
     /// Looks at it.
     Look,
-    /// Writes it.
     Write,
     /// Deletes it, or gives it another name.
     Remove,

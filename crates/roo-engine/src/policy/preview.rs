@@ -6,7 +6,6 @@ use roo_workspace::{FileEdit, Resolved};
 /// One file of an edit, before and after.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// The file.
     pub file: Resolved,
     /// Its new name, if it gets one.
     pub moved_to: Option<Resolved>,

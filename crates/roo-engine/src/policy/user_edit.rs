@@ -12,10 +12,8 @@ use roo_workspace::{
     BytesEdit, ChangedFile, FileEdit, FileOrLink, Location, PathEntry, Resolved, TextEncoding,
 };
 
-/// Edits of a restore.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoreEdits {
-    /// Of texts.
     pub(crate) texts: Vec<FileEdit>,
     /// Of files that are no text, or become none or text again.
     pub(crate) bytes: Vec<BytesEdit>,

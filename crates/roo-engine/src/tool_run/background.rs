@@ -45,7 +45,6 @@ pub enum StopReason {
 /// A command from its start to its end, in the foreground or in the background.
 #[derive(Debug)]
 pub struct RunningCommand {
-    /// Its id.
     pub id: CommandId,
     /// The command line.
     pub line: String,

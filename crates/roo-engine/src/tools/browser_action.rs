@@ -135,7 +135,6 @@ struct Start {
     policy_context: PolicyContext,
 }
 
-/// Opens a page.
 struct OpenPage {
     step: BrowserStep,
     accepts_dialog: bool,

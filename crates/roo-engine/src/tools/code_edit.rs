@@ -32,7 +32,6 @@ const ROUNDS: usize = 4;
 
 /// A change that a language server is to propose.
 pub(super) struct CodeEdit<'a> {
-    /// The tool.
     pub(super) tool: ToolName,
     /// What is asked for.
     pub(super) question: Question,

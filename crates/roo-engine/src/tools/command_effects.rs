@@ -69,7 +69,6 @@ pub(super) struct Before {
     hidden: Vec<PathBuf>,
 }
 
-/// Effects of a command.
 #[derive(Default)]
 pub(super) struct CommandEffects {
     /// Changes that it was allowed to make.

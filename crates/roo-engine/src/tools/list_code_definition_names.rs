@@ -30,7 +30,6 @@ const LINE: usize = 200;
 /// The most blanks before it, in bytes.
 const INDENT: usize = 40;
 
-/// Lists definitions.
 #[derive(Debug)]
 struct ListDefinitions {
     place: Resolved,

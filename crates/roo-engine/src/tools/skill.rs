@@ -12,7 +12,6 @@ use roo_protocol::event::ToolStatus;
 /// Loads the instructions of a skill.
 #[derive(Debug)]
 pub(crate) struct Load {
-    /// The skill.
     pub(crate) skill: Skill,
     /// Text that the skill is to be used on.
     pub(crate) arguments: Option<String>,

@@ -16,7 +16,6 @@ use roo_workspace::Purpose;
 /// The most text of a result, in bytes.
 const RESULT_BYTES: usize = 128 << 10;
 
-/// Shows changes.
 #[derive(Debug)]
 struct ShowChanges {
     /// The file; none for all.

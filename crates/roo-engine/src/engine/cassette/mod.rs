@@ -134,7 +134,6 @@ impl LookedUp {
 pub enum CassetteBlock {
     /// Visible text.
     Text(String),
-    /// Thinking.
     Thinking(String),
     /// A call, with its result.
     Call(Box<CassetteCall>),

@@ -58,7 +58,6 @@ pub enum ChangedBy {
     First,
     /// Only the second.
     Second,
-    /// Both.
     Both,
 }
 

@@ -59,7 +59,6 @@ pub(super) enum Restored {
     Content(Option<Content>),
     /// The user has changed it in the same place.
     Conflict {
-        /// Reason.
         reason: &'static str,
         /// Its text with both versions between conflict markers; none where one of them is no text.
         marked: Option<String>,

@@ -124,7 +124,6 @@ pub(super) enum Step {
     Delayed {
         /// The time.
         due: i64,
-        /// Reason.
         reason: DelayReason,
     },
     /// It may begin.

@@ -96,7 +96,6 @@ pub(super) enum Stage {
         /// Images as data URLs.
         images: Vec<String>,
     },
-    /// It runs.
     Run {
         approval: Option<GivenApproval>,
         write: Option<PlannedEdit>,

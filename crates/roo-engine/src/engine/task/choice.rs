@@ -48,7 +48,6 @@ impl Choice {
         Self::ALL.into_iter().find(|choice| choice.id() == id)
     }
 
-    /// Its id.
     pub(in crate::engine) fn id(self) -> &'static str {
         match self {
             Self::AllowOnce => ALLOW_ONCE,

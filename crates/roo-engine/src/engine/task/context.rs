@@ -80,7 +80,6 @@ pub struct FrameShare {
     pub most: u64,
     /// That a whole request may have.
     pub allowed: u64,
-    /// The window.
     pub window: u64,
 }
 
@@ -108,7 +107,6 @@ impl RequestFrame {
     }
 }
 
-/// Size of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConversationSize {
@@ -153,9 +151,7 @@ impl std::ops::SubAssign for ConversationSize {
 pub struct MeasuredRequest {
     /// All but the conversation.
     pub frame: RequestFrame,
-    /// The conversation.
     pub conversation: ConversationSize,
-    /// Tokens.
     pub tokens: u64,
     /// True if the endpoint counted them; they are estimated where it didn't, or told something that can't be the count.
     pub counted: bool,
@@ -222,7 +218,6 @@ pub(crate) struct Excess {
 /// A request that doesn't fit the window of its model. All in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CertainExcess {
-    /// The window.
     pub(crate) window: u64,
     /// Of the system prompt and the tools' definitions.
     pub(crate) frame: u64,

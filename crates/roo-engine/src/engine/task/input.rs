@@ -98,7 +98,6 @@ pub struct Gathered {
 pub enum Input {
     /// The user says something.
     Send {
-        /// Text.
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
@@ -107,16 +106,12 @@ pub enum Input {
     },
     /// The user changes a waiting message.
     EditQueued {
-        /// Id.
         id: String,
         /// Its new text.
         text: String,
     },
     /// The user takes a waiting message back.
-    DeleteQueued {
-        /// Id.
-        id: String,
-    },
+    DeleteQueued { id: String },
     /// The user ends the task.
     Cancel,
     /// The user stops the request that the task is the root of.
@@ -138,7 +133,6 @@ pub enum Input {
     Reconsider,
     /// The user answers the question that waits.
     Answer {
-        /// Text.
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
@@ -151,14 +145,12 @@ pub enum Input {
     BindIntent {
         /// As it is now.
         intent: Binding,
-        /// Name.
         name: String,
     },
     /// Results of the lookups for the model.
     Gathered(Gathered),
     /// A block of the model's answer is complete.
     ModelBlock {
-        /// The block.
         block: Block,
         /// Provider and model.
         origin: String,
@@ -180,7 +172,6 @@ pub enum Input {
     ModelFailed {
         /// Error: what failed, on what, and what to do.
         message: String,
-        /// Remedy.
         remedy: Remedy,
         /// Usage of the request in spite of the failure.
         used: Usage,
@@ -205,7 +196,6 @@ pub enum Input {
     },
     /// The effect of a shortening has ended.
     Compacted {
-        /// Outcome.
         outcome: CompactionOutcome,
         /// Usage of the summary.
         used: Usage,
@@ -216,7 +206,6 @@ pub enum Input {
     RequestDelayed {
         /// Expected time of its begin, in milliseconds since the Unix epoch.
         due: i64,
-        /// Reason.
         reason: String,
     },
     /// The model request begins after that wait.
@@ -236,7 +225,6 @@ pub enum Input {
     ServerQuestionOver,
     /// The model is asked for the server that the current call is answered by.
     SamplingStarted {
-        /// The server.
         server: String,
         /// What it wants of the model, as its user is shown it.
         asked: String,
@@ -247,7 +235,6 @@ pub enum Input {
     },
     /// The request for that server is over.
     SamplingEnded {
-        /// The server.
         server: String,
         /// The tokens that it has taken; none where that isn't known.
         taken: Option<u64>,
@@ -260,7 +247,6 @@ pub enum Input {
     CommandEnded {
         /// The command.
         id: CommandId,
-        /// Outcome.
         outcome: Outcome,
     },
 }
@@ -346,7 +332,6 @@ pub enum Effect {
     },
     /// Let the gate judge the current call.
     Gate {
-        /// The call.
         call_id: ToolCallId,
         /// The slug of the mode by whose rights it is judged.
         mode: String,
@@ -357,14 +342,12 @@ pub enum Effect {
     },
     /// Run the current call's tool.
     RunTool {
-        /// The call.
         call_id: ToolCallId,
         /// True if the log must be durable first.
         mutating: bool,
     },
     /// Find out what an interrupted write left.
     SettleWrite {
-        /// The call.
         call_id: ToolCallId,
         /// Interrupted write.
         write: PlannedEdit,

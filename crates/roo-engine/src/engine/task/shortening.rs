@@ -72,7 +72,6 @@ pub struct CutText {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CutResult {
-    /// Its call.
     pub call_id: ToolCallId,
     /// Bytes that stay.
     pub bytes: u64,
@@ -231,7 +230,6 @@ pub(super) fn placeholders(
     (found, free)
 }
 
-/// The text of a message.
 fn message_text(item: &Item) -> Option<&str> {
     match item {
         Item::User { text, .. } => Some(text),

@@ -39,7 +39,6 @@ pub(in crate::engine) enum Worktree {
 /// Work tree in which a branch works.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct OpenWorktree {
-    /// Its top.
     pub(in crate::engine) top: PathBuf,
     /// The folder in it that stands for that of the parent.
     pub(in crate::engine) folder: PathBuf,

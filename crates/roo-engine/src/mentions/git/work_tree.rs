@@ -33,7 +33,6 @@ pub(crate) enum WorkTreePurpose {
 /// A work tree that was just made.
 #[derive(Debug)]
 pub(crate) struct NewWorkTree {
-    /// Its top.
     pub(crate) top: PathBuf,
     /// The folder in it that stands for the workspace's.
     pub(crate) folder: PathBuf,

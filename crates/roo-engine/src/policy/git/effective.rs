@@ -35,7 +35,6 @@ pub struct Signing {
     pub commits: bool,
     /// True if every tag is signed.
     pub tags: bool,
-    /// Method.
     pub method: SigningMethod,
 }
 
