@@ -206,6 +206,12 @@ fn the_copy_is_never_written_by_way_of_a_link() {
     assert!(problem(&ledger).is_none() && is_whole(&fixture));
 }
 
+/// The copies of traces beside the copy of this one, and itself.
+fn copies(fixture: &LedgerFixture) -> Vec<PathBuf> {
+    let entries = fs::read_dir(fixture.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
+}
+
 #[test]
 fn records_of_others_are_set_aside() {
     let (fixture, other) = (LedgerFixture::new(), LedgerFixture::new());
@@ -214,13 +220,12 @@ fn records_of_others_are_set_aside() {
     fs::copy(other.copy(), fixture.copy()).unwrap();
     fixture.ledger().append(&[denied(1)]).unwrap();
     assert_eq!(read(&fixture.copy()), fixture.lines().concat());
-    let names: Vec<_> =
-        fs::read_dir(fixture.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let aside = names.iter().find(|path| **path != fixture.copy()).unwrap();
+    let copies_then = copies(&fixture);
+    let aside = copies_then.iter().find(|path| **path != fixture.copy()).unwrap();
     assert_eq!(read(aside), read(&other.copy()));
     let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
     assert!(aside.ends_with(format!("agent_trace.{}.jsonl", &chain[..8])), "{aside:?}");
-    let count = || fs::read_dir(fixture.copy().parent().unwrap()).unwrap().count();
+    let count = || copies(&fixture).len();
     // The same chain, longer: nothing is lost if it takes the place of its beginning.
     other.ledger().append(&[denied(2)]).unwrap();
     fs::copy(other.copy(), fixture.copy()).unwrap();
@@ -247,7 +252,7 @@ fn the_name_of_what_is_set_aside_is_the_servers() {
     fs::write(fixture.copy(), read(&other.copy()).replace(&chain, "../../x/../../x")).unwrap();
     fixture.ledger().append(&[denied(1)]).unwrap();
     assert_eq!(fs::read_dir(fixture.folder()).unwrap().count(), 1);
-    assert_eq!(fs::read_dir(fixture.copy().parent().unwrap()).unwrap().count(), 2);
+    assert_eq!(copies(&fixture).len(), 2);
 }
 
 #[test]
