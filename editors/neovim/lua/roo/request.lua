@@ -687,7 +687,7 @@ end
 events['tool.finished'] = function(self, _, event, task)
   local call = self.calls[task.id .. '/' .. event.toolCallId]
   -- Questions and ends have blocks of their own.
-  if not call and (event.status == 'ok' or event.status == 'skipped') then
+  if not call and event.status == 'ok' then
     return
   end
   local label = call and call.label or 'call'
