@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxAttributes,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags, Statx, StatxAttributes,
     StatxFlags, fstat, fstatvfs, makedev, openat2, statx,
 };
 use rustix::io::Errno;
@@ -73,6 +73,11 @@ impl ProtectedMount {
         let Ok(place) = open_place(&self.path.0) else { return false };
         let mount = |handle: &OwnedFd| look(handle).map(|found| found.stx_mnt_id);
         self.is_mounted(&place) && mount(&place).is_ok_and(|held| mount(file) == Ok(held))
+    }
+
+    /// Returns whether this is the private copy that is shown here.
+    pub(super) fn is_copy(&self, file: &Stat) -> bool {
+        matches!(self.kind, MountKind::Copy { device, inode, .. } if (device, inode) == (file.st_dev, file.st_ino))
     }
 
     /// Returns whether the file of a handle is mounted here.

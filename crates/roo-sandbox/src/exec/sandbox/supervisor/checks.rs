@@ -28,6 +28,17 @@ impl Supervisor {
         }
     }
 
+    /// Says what a refusal by the kernel means for a file that was found at a held place. Landlock lets nothing be opened in a
+    /// mount that another program has taken away since, and what is in it has no path any more: the file is to be looked
+    /// for again.
+    pub(super) fn refusal(&self, found: &ResolvedFile, error: Errno) -> Unresolved {
+        let copy = || self.held.values().flatten().find(|place| place.is_copy(&found.stat));
+        match self.held_place(&found.path).or_else(copy) {
+            Some(place) if error == Errno::ACCESS && !place.shows(&found.handle) => Unresolved::Exposed,
+            _ => error.into(),
+        }
+    }
+
     /// Returns whether an entry is a held place itself, which the kernel neither removes nor replaces. A call that acts by name
     /// must not depend on that: another program may take the mount away at any time.
     pub(super) fn is_mounted_on(&self, entry: &DirectoryEntry) -> bool {

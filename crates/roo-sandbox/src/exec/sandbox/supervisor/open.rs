@@ -171,7 +171,10 @@ impl Supervisor {
                 opened => give(call, opened?, flags),
             };
         }
-        give(call, openat(CWD, found.by_handle(), with, Mode::empty())?, flags)
+        match openat(CWD, found.by_handle(), with, Mode::empty()) {
+            Ok(file) => give(call, file, flags),
+            Err(error) => Err(self.refusal(&found, error)),
+        }
     }
 
     /// Opens a pipe for writing as soon as somebody reads it.
