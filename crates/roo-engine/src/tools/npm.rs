@@ -37,7 +37,8 @@ pub(super) fn variables<'a>(
         directories.chain(home).filter_map(|above| read_regular(&above.join(".npmrc"), MAX_FILE_BYTES).ok());
     let configured = files.flat_map(|text| text.lines().filter_map(registry).collect::<Vec<_>>());
     let named = REGISTRY_VARIABLES.iter().filter_map(value).map(str::to_owned);
-    let mut registries = configured.chain(named).chain([REGISTRY.to_owned()]);
+    // The files are read only where these don't decide it.
+    let mut registries = [REGISTRY.to_owned()].into_iter().chain(named).chain(configured);
     let is_limited = LIMIT_VARIABLES.iter().any(|name| environment.get(name).is_some());
     if is_limited || registries.any(|registry| is_open(hosts, &registry)) {
         return BTreeMap::new();
